@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from components.hosts.firewall import has_members
 from components.nomad.agent_config import RPC_PORT as NOMAD_RPC
 from slipway.plan.aws import AwsPlan
 from slipway.plan.platform import PlatformPlan
@@ -39,7 +40,7 @@ class Connection:
 
 
 def fabric_group(pool: str) -> str:
-    """The group of a pool's interfaces with EFA."""
+    """The group of a pool's interfaces with EFA, and of all where its nodes have members."""
     return f"fabric-{pool}"
 
 
@@ -54,7 +55,7 @@ def connections(plan: PlatformPlan, aws: AwsPlan) -> tuple[Connection, ...]:
         *_of_clients(aws),
         *_of_introductions(aws),
         *_of_aws(aws),
-        *_of_fabrics(aws),
+        *_of_pools(plan, aws),
     ]
     reasons: dict[Connection, list[str]] = {}
     for each in found:
@@ -144,10 +145,15 @@ def _of_aws(aws: AwsPlan) -> Iterator[Connection]:
         yield from _each(HOSTS, [ENDPOINTS], HTTPS, "hosts ask AWS services")
 
 
-def _of_fabrics(aws: AwsPlan) -> Iterator[Connection]:
-    """EFA needs all traffic between the interfaces of a group, in both directions."""
+def _of_pools(plan: PlatformPlan, aws: AwsPlan) -> Iterator[Connection]:
+    """EFA needs all traffic between the interfaces of a group, in both directions. Engines of
+    members listen at any port, and nobody but the pool's nodes reaches them."""
     for name, pool in aws.pools.items():
-        if any(each.kind != "interface" for each in pool.interfaces):
+        efa = any(each.kind != "interface" for each in pool.interfaces)
+        members = has_members(plan, plan.pool(name))
+        reasons = ["EFA between nodes of the pool"] if efa else []
+        reasons += ["members on nodes of the pool"] if members else []
+        if reasons:
             group = fabric_group(name)
             yield Connection(
                 source=group,
@@ -155,7 +161,7 @@ def _of_fabrics(aws: AwsPlan) -> Iterator[Connection]:
                 protocol=ALL,
                 first_port=0,
                 last_port=0,
-                reason="EFA between nodes of the pool",
+                reason=" and ".join(reasons),
             )
 
 

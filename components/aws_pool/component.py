@@ -36,6 +36,7 @@ from components.aws_pool.refresh import refresh_document, template_digest
 from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority
+from components.hosts.firewall import has_members
 from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
 from components.hosts.ssh import NO_SECRETS
@@ -198,11 +199,11 @@ class AwsPool(SlipwayComponent):
         )
 
     def _interface(self, each: AwsInterface) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
-        """Every interface with EFA is in the fabric's group, every one with an address in that of
-        nodes. The group of instances chooses the subnet."""
+        """Every interface with EFA, or over which members talk, is in the fabric's group, every one
+        with an address in that of nodes. The group of instances chooses the subnet."""
         network = self._args.network
         groups = [network.group(NODES)] if each.kind != "efa-only" else []
-        if each.kind in FABRIC:
+        if each.kind in FABRIC or self._has_members:
             groups.append(network.group(fabric_group(self._pool)))
         return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
             device_index=each.device,
@@ -213,10 +214,10 @@ class AwsPool(SlipwayComponent):
         )
 
     def _placement(self) -> aws.ec2.LaunchTemplatePlacementArgs | None:
-        """Close together for the fabric. A block of reserved instances is so by itself, and AWS
-        takes no placement group for it."""
+        """Close together for the fabric, or for members. A block of reserved instances is so by
+        itself, and AWS takes no placement group for it."""
         fabric = any(each.kind in FABRIC for each in self._planned.interfaces)
-        if not fabric or self._planned.market == "capacity_block":
+        if not (fabric or self._has_members) or self._planned.market == "capacity_block":
             return None
         group = aws.ec2.PlacementGroup(
             f"{self._name}-placement",
@@ -226,6 +227,10 @@ class AwsPool(SlipwayComponent):
             opts=self.child_options(),
         )
         return aws.ec2.LaunchTemplatePlacementArgs(group_name=group.name)
+
+    @property
+    def _has_members(self) -> bool:
+        return has_members(self._args.plan, self._args.pool)
 
     def _group(
         self, template: aws.ec2.LaunchTemplate, started_by: list[pulumi.Resource]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from components.gateway.shared_address import KEEPALIVED
+from components.hosts.firewall import NFTABLES_PACKAGE, needs_firewall
 from slipway.plan.platform import ModelPlan, Node, PlatformPlan, Pool
 
 AGENTS = ("consul", "nomad")
@@ -94,7 +95,11 @@ def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:
     triton = any(
         model.pool == node.pool and TRITON in model.replica.environments for model in plan.models
     )
-    return {**(KEEPALIVED_PACKAGE if shares else {}), **(PYTHON_PACKAGE if triton else {})}
+    return {
+        **(KEEPALIVED_PACKAGE if shares else {}),
+        **(PYTHON_PACKAGE if triton else {}),
+        **(NFTABLES_PACKAGE if needs_firewall(plan, plan.pool(node.pool)) else {}),
+    }
 
 
 def _of_every_host(plan: PlatformPlan) -> Iterator[str]:

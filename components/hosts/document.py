@@ -67,12 +67,14 @@ def host_document(
     host: str,
     agents: Sequence[AgentDocument],
     supervision: Mapping[str, Any],
+    *,
     departure: Mapping[str, Any] | None = None,
     joining: Mapping[str, Any] | None = None,
+    firewall: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document of `agents` on one host. `supervision` comes from hosts/supervision.py;
-    `departure` names the clusters to leave when the host is removed, and `joining` (of a `Joining`)
-    how its agents log in."""
+    `departure` names the clusters to leave when the host is removed, `joining` (of a `Joining`)
+    how its agents log in, and `firewall` (of firewall.py) who reaches the ports of members."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "host": host,
@@ -83,6 +85,8 @@ def host_document(
         document["departure"] = dict(departure)
     if joining is not None:
         document["joining"] = dict(joining)
+    if firewall is not None:
+        document["firewall"] = dict(firewall)
     return document
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.consul import agent_config as consul
 from components.hosts.document import host_document, secrets_document
+from components.hosts.firewall import firewall, needs_firewall
 from components.hosts.supervision import Supervision
 from components.joining.protocol import Joining
 from components.nomad import agent_config as nomad
@@ -41,6 +42,7 @@ def node_document(
             "drain_timeout_s": drain_timeout_s(plan, pool),
         },
         joining=joining.joining(plan),
+        firewall=firewall(plan, pool) if needs_firewall(plan, pool) else None,
     )
 
 

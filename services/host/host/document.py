@@ -11,6 +11,8 @@ from program.document import JsonObject, parsing
 from program.errors import InputError
 from program.folders import Folders, substitute
 
+from host.firewall_rules import Firewall, read_firewall
+
 SCHEMA = "node.schema.json"
 SCHEMA_VERSION = 3  # version 2 had no `renewal`, because agents had no certificates
 
@@ -96,7 +98,8 @@ class Joining:
 @dataclass(frozen=True)
 class Host:
     """A host's agents, and by agent name: configurations, additional prerequisites, how an agent
-    takes up a renewed certificate, and where one of several servers says which of them leads."""
+    takes up a renewed certificate, and where one of several servers says which of them leads.
+    `firewall`: None where the host's pool has no groups."""
 
     name: str
     supervisor: Endpoint | Units
@@ -107,6 +110,7 @@ class Host:
     renewals: Mapping[str, str] = field(default_factory=dict)
     leader_urls: Mapping[str, str] = field(default_factory=dict)
     joining: Joining | None = None
+    firewall: Firewall | None = None
 
 
 # How an agent takes up a renewed certificate: by the signal HUP, instead of by a restart.
@@ -156,7 +160,7 @@ def _host(document: JsonObject, folders: Folders) -> Host:
             prerequisites[entry["name"]] = read_prerequisites(starts_after)
         agents.append(read_agent({"host": host, **filled}))
     supervisor, departure = document["supervisor"], document.get("departure")
-    joining = document.get("joining")
+    joining, firewall = document.get("joining"), document.get("firewall")
     return Host(
         name=host,
         supervisor=read_units(supervisor) if "kind" in supervisor else Endpoint(**supervisor),
@@ -167,6 +171,7 @@ def _host(document: JsonObject, folders: Folders) -> Host:
         leader_urls=leader_urls,
         departure=Departure(**departure) if departure else None,
         joining=Joining(**{**joining, "consul": tuple(joining["consul"])}) if joining else None,
+        firewall=read_firewall(firewall) if firewall else None,
     )
 
 

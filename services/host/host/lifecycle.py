@@ -45,6 +45,8 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
         supervisor.stay(host, host.departure)
         folders.joined(host.name).unlink(missing_ok=True)  # it may have become a new node
         leaving.unlink()
+    with supervisor.locked():
+        supervisor.guard(host.firewall)
     tokens = {}
     if host.joining:
         tokens = introduction.tokens_of(folders, host, host.joining, secrets)

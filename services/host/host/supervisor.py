@@ -9,6 +9,7 @@ from typing import Protocol
 from program.folders import Folders, Owner
 
 from host.document import Agent, Departure, Host
+from host.firewall_rules import Firewall
 
 # An agent's folder, in its environment: processes that the agent starts inherit it and are found by
 # it.
@@ -49,6 +50,10 @@ class Supervisor(Protocol):
     def ensure_running(self) -> bool:
         """Prepare the environment's folders, and start the supervisor unless it answers. Returns
         whether it was started and so knows no agents."""
+
+    def guard(self, firewall: Firewall | None) -> None:
+        """Close the ports of members to others from now on and after every start of the machine;
+        None opens them. Before the agents of the document change."""
 
     def answers(self) -> bool: ...
 

@@ -22,14 +22,18 @@ from program.folders import Folders, Owner, holds, to_json, write_private, write
 from host import accounts, self_drain
 from host.agent_files import prerequisites_of
 from host.document import Agent, Departure, Host, Units, read_units
+from host.firewall import load, port_of_ssh, section_file, unload
+from host.firewall_rules import Firewall
 from host.lock import lock
 from host.supervisor import LOG_LINES, RECORD, State
 from host.systemctl import UNITS, attempt, state_of, succeed, systemctl
 from host.unit_files import (
+    FIREWALL,
     ROOT,
     WATCHER,
     agent_unit,
     code,
+    firewall_unit,
     temporary_files,
     unit_name,
     watcher_unit,
@@ -62,9 +66,31 @@ class Systemd:
         accounts.make(self._remember())
         write_public(self._temporary_files, temporary_files(self.folders))
         succeed("systemd-tmpfiles", "--create", str(self._temporary_files))
-        if self._link_code() and self._unit_file(WATCHER).exists():
-            systemctl("try-restart", unit_name(self.folders, WATCHER))
+        if self._link_code():
+            for name in (WATCHER, FIREWALL):
+                if self._unit_file(name).exists():
+                    systemctl("try-restart", unit_name(self.folders, name))
         return False
+
+    def guard(self, firewall: Firewall | None) -> None:
+        if firewall is None:
+            self._open()
+            return
+        section = to_json(dataclasses.asdict(firewall))
+        if not holds(section_file(self.folders), section):
+            load(self.environment, firewall, port_of_ssh())
+            write_private(section_file(self.folders), section)
+
+    def _open(self) -> None:
+        """Ends the firewall, if there is one."""
+        file = self._unit_file(FIREWALL)
+        if file.exists():
+            systemctl("stop", file.name)
+            file.unlink()
+            systemctl("daemon-reload")
+        if section_file(self.folders).exists():
+            unload(self.environment)
+            section_file(self.folders).unlink()
 
     def answers(self) -> bool:
         return BOOTED.is_dir()
@@ -75,6 +101,7 @@ class Systemd:
 
     def remove(self) -> None:
         self.shut_down()
+        self._open()
         for file in (self._unit_file(WATCHER), self._temporary_files):
             file.unlink(missing_ok=True)
         systemctl("daemon-reload")
@@ -107,6 +134,9 @@ class Systemd:
         if self.units[agent.name].runs_tasks:
             watcher = watcher_unit(self.folders)
             changed = write_public(self._unit_file(WATCHER), watcher) or changed
+            if self._guarded:
+                firewall = firewall_unit(self.folders)
+                changed = write_public(self._unit_file(FIREWALL), firewall) or changed
         if changed:
             systemctl("daemon-reload")
         systemctl("enable", "--quiet", "--no-reload", self._name(agent))
@@ -171,7 +201,12 @@ class Systemd:
 
     def _unit(self, agent: Agent) -> str:
         waits = prerequisites_of(self.folders, agent) is not None
-        return agent_unit(agent, self.units[agent.name], self.folders, waits=waits)
+        unit = self.units[agent.name]
+        return agent_unit(agent, unit, self.folders, waits=waits, guarded=self._guarded)
+
+    @property
+    def _guarded(self) -> bool:
+        return section_file(self.folders).exists()
 
     def _remember(self) -> list[str]:
         """Keep the units of all documents: `start` has no document. Returns the users that are

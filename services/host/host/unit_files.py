@@ -19,6 +19,7 @@ PYTHON = "/usr/bin/python3"
 ROOT = "root"
 RESTART_S = 1
 WATCHER = "log-collectors"
+FIREWALL = "firewall"
 START_MARGIN_S = 60
 LIMITS = {"open_files": "LimitNOFILE", "locked_memory": "LimitMEMLOCK"}
 # The kernel ends a task before an agent. Nomad gives every task 0 again.
@@ -65,6 +66,12 @@ SANDBOX_OF_WATCHER = (
     ("RestrictAddressFamilies", "AF_UNIX"),
     ("PrivateNetwork", "yes"),
 )
+# Changes the tables of nftables, by a program that asks the kernel over netlink.
+SANDBOX_OF_FIREWALL = (
+    *SANDBOX,
+    ("CapabilityBoundingSet", "CAP_NET_ADMIN"),
+    ("RestrictAddressFamilies", "AF_NETLINK"),
+)
 # Restrictions of the agent that runs tasks; tasks inherit them, so only those that tasks can live
 # with. No option here may give the agent a mount namespace (ProtectSystem, PrivateTmp and most
 # others do): a restarted agent would not see the mounts of its running tasks. None may be about
@@ -97,13 +104,17 @@ def code(folders: Folders) -> Path:
     return folders.supervisor / "code"
 
 
-def agent_unit(agent: Agent, unit: Unit, folders: Folders, *, waits: bool) -> str:
-    """`waits`: the agent has prerequisites in the cluster."""
+def agent_unit(
+    agent: Agent, unit: Unit, folders: Folders, *, waits: bool, guarded: bool = False
+) -> str:
+    """`waits`: the agent has prerequisites in the cluster. `guarded`: the host has a firewall of
+    members, without which no task starts."""
     before = [unit_name(folders, name) for name in unit.after]
-    wanted = [*before, unit_name(folders, WATCHER)] if unit.runs_tasks else before
+    beside = [WATCHER, FIREWALL] if guarded else [WATCHER]
+    wanted = [unit_name(folders, name) for name in beside] if unit.runs_tasks else []
     return _text(
-        ("Unit", _description(agent.name, folders, before, wanted)),
-        ("Service", _service(agent, unit, folders, waits=waits)),
+        ("Unit", _description(agent.name, folders, before, [*before, *wanted])),
+        ("Service", _service(agent, unit, folders, waits=waits, guarded=guarded)),
         ("Install", [("WantedBy", "multi-user.target")]),
     )
 
@@ -127,6 +138,25 @@ def watcher_unit(folders: Folders) -> str:
     )
 
 
+def firewall_unit(folders: Folders) -> str:
+    """Of firewall.py: started by the unit of the agent that runs tasks."""
+    script = (PYTHON, "-B", str(code(folders) / "firewall.py"), "keep")
+    return _text(
+        ("Unit", _description("firewall of members", folders, [], [])),
+        (
+            "Service",
+            [
+                ("Type", "exec"),
+                ("ExecStart", _command(script)),
+                *(("Environment", _quoted(each)) for each in _folders(folders)),
+                ("Restart", "always"),
+                ("RestartSec", str(RESTART_S)),
+                *SANDBOX_OF_FIREWALL,
+            ],
+        ),
+    )
+
+
 def temporary_files(folders: Folders) -> str:
     """For tmpfiles.d: the scratch folder is there again after a reboot."""
     return f'd "{_escaped(str(folders.scratch))}" 0700 root root -\n'
@@ -144,7 +174,7 @@ def _description(
 
 
 def _service(
-    agent: Agent, unit: Unit, folders: Folders, *, waits: bool
+    agent: Agent, unit: Unit, folders: Folders, *, waits: bool, guarded: bool
 ) -> Iterator[tuple[str, str]]:
     folder = folders.agent(agent.host, agent.name)
     yield from (("Type", "exec"), ("User", unit.user))
@@ -153,9 +183,12 @@ def _service(
     if unit.runs_tasks:
         # Paths of Unix sockets (Nomad's plugins, engines) must not exceed 107 characters.
         yield "Environment", _quoted(f"TMPDIR={folders.scratch}")
+    if unit.runs_tasks and guarded:
+        yield "ExecStartPre", _command(_with_folders(folders, "firewall.py", "load"))
     if waits:
         # If the wait fails, the agent starts nevertheless (-), because its tasks need it.
-        yield "ExecStartPre", f"-{_command(_await(agent, folders))}"
+        awaited = _with_folders(folders, "agents.py", "await", agent.name)
+        yield "ExecStartPre", f"-{_command(awaited)}"
         yield "TimeoutStartSec", str(AT_BOOT_S + START_MARGIN_S)
     yield "ExecStart", _command(agent.command)
     yield "ExecReload", "/bin/kill -HUP $MAINPID"
@@ -169,9 +202,10 @@ def _service(
         yield from (*SANDBOX_OF_AGENT, ("ReadWritePaths", _quoted(str(folder / "data"))))
 
 
-def _await(agent: Agent, folders: Folders) -> tuple[str, ...]:
-    script = str(code(folders) / "agents.py")
-    return ("/usr/bin/env", *_folders(folders), PYTHON, "-B", script, "await", agent.name)
+def _with_folders(folders: Folders, script: str, *arguments: str) -> tuple[str, ...]:
+    """How a unit runs one of this code's programs beside its own."""
+    path = str(code(folders) / script)
+    return ("/usr/bin/env", *_folders(folders), PYTHON, "-B", path, *arguments)
 
 
 def _folders(folders: Folders) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from host.document import Agent, Unit
-from host.unit_files import agent_unit, temporary_files, watcher_unit
+from host.unit_files import agent_unit, firewall_unit, temporary_files, watcher_unit
 from program.folders import Folders
 
 FOLDERS = Folders(
@@ -44,8 +44,10 @@ def options(text: str) -> dict[str, list[str]]:
     return found
 
 
-def unit(unit: Unit, agent: Agent = AGENT, *, waits: bool = False) -> dict[str, list[str]]:
-    return options(agent_unit(agent, unit, FOLDERS, waits=waits))
+def unit(
+    unit: Unit, agent: Agent = AGENT, *, waits: bool = False, guarded: bool = False
+) -> dict[str, list[str]]:
+    return options(agent_unit(agent, unit, FOLDERS, waits=waits, guarded=guarded))
 
 
 def test_an_agent_is_its_own_user_without_privileges_that_writes_only_its_data() -> None:
@@ -94,6 +96,27 @@ def test_an_agent_with_prerequisites_waits_at_boot_but_starts_without_them_in_th
     assert "ExecStartPre" not in unit(WITH_TASKS)
 
 
+def test_no_task_of_a_host_with_members_starts_before_the_firewall_is_there() -> None:
+    found = unit(WITH_TASKS, waits=True, guarded=True)
+    loads, waits = found["ExecStartPre"]
+    assert loads.startswith("/usr/bin/env SLIPWAY_RUN=/var/lib/slipway/dev ")  # must not fail
+    assert loads.endswith("/supervisor/code/firewall.py load")
+    assert waits.startswith("-")
+    assert "slipway-dev-firewall.service" in found["Wants"][0].split()
+    for other in (unit(WITH_TASKS, waits=True), unit(ALONE, guarded=True)):
+        assert not any("firewall" in each for each in other.get("ExecStartPre", []))
+        assert "slipway-dev-firewall.service" not in other["Wants"][0].split()
+
+
+def test_the_keeper_of_the_firewall_may_change_tables_and_nothing_else() -> None:
+    found = options(firewall_unit(FOLDERS))
+    assert found["ExecStart"][0].endswith("/supervisor/code/firewall.py keep")
+    assert found["CapabilityBoundingSet"] == ["CAP_NET_ADMIN"]
+    assert found["RestrictAddressFamilies"] == ["AF_NETLINK"]
+    assert found["ProtectSystem"] == ["strict"]
+    assert "ReadWritePaths" not in found
+
+
 @pytest.mark.parametrize(
     ("argument", "written"),
     [
@@ -111,7 +134,8 @@ def test_an_argument_means_itself_to_systemd(argument: str, written: str) -> Non
 
 
 def test_units_do_not_change_with_the_version_of_the_code() -> None:
-    for text in (watcher_unit(FOLDERS), agent_unit(AGENT, WITH_TASKS, FOLDERS, waits=True)):
+    agent = agent_unit(AGENT, WITH_TASKS, FOLDERS, waits=True, guarded=True)
+    for text in (watcher_unit(FOLDERS), firewall_unit(FOLDERS), agent):
         assert "bundles" not in text
         assert str(Path(__file__).parents[1]) not in text
 

@@ -156,8 +156,12 @@ class Membership:
         return formation
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Someone connects: a member that this formation still lacks, or is refused."""
+        """Someone connects: a member that this formation still lacks, or is refused. Hosts that
+        have no member get no answer: the firewall lets in clients of replicas, too."""
         link = Link(reader, writer)
+        if not self._has_member(writer.get_extra_info("peername")[0]):
+            link.close()
+            return
         try:
             hello = await asyncio.wait_for(link.receive(), CONNECT_S)
         except (LinkLostError, asyncio.TimeoutError):
@@ -172,6 +176,10 @@ class Membership:
             self._links.pop(rank).close()
         self._take(rank, link)
         self._changed.set()
+
+    def _has_member(self, address: str) -> bool:
+        """A member that has just registered may not be in this host's file yet, and asks again."""
+        return address in {each.address for each in read_members(self._meeting.members_file)}
 
     def _refusal(self, hello: Message) -> str:
         meeting = self._meeting

@@ -39,6 +39,7 @@ SCHEMA_OF = {
 ACTION = {"on_host.py": "run"}  # "apply" of all others
 OLDEST = {"agents.py": 2}  # the version before the newest
 WITHOUT_DOCUMENT = {
+    "firewall.py",
     "log_collectors.py",
     "publish_keys.py",
     "scaling_policies.py",

@@ -54,6 +54,14 @@ def line(index: int, *, allocation: str = "", port: int = PORT) -> str:
     )
 
 
+HELLO = {"name": "model-a", "size": 2, "group": 0, "rank": 1, "allocation": "x"}
+
+
+async def connected(source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """From this address to where rank 0 listens."""
+    return await asyncio.open_connection(ADDRESS.format(1), PORT, local_addr=(source, 0))
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     found = tmp_path / "members.json"
@@ -223,13 +231,26 @@ async def test_a_late_member_is_refused_by_the_formation_that_has_begun(file: Pa
 )
 async def test_a_member_of_another_group_is_refused(file: Path, wrong: dict[str, object]) -> None:
     async with Membership(meeting(file, 0), lambda _: None) as leader:
-        reader, writer = await asyncio.open_connection("127.91.7.1", PORT)
-        hello = {"name": "model-a", "size": 2, "group": 0, "rank": 1, "allocation": "x"} | wrong
+        reader, writer = await connected("127.91.7.2")
+        hello = {**HELLO, **wrong}
         writer.write(json.dumps(hello).encode() + b"\n")
         answer = await asyncio.wait_for(reader.readline(), HANG_S)
         assert json.loads(answer)["refused"]
         assert not leader._links
         writer.close()
+
+
+async def test_a_host_that_has_no_member_gets_no_answer(file: Path) -> None:
+    async with Membership(meeting(file, 0), lambda _: None) as leader:
+        forming = asyncio.create_task(leader.form(HANG_S))
+        reader, writer = await connected("127.91.7.200")
+        writer.write(json.dumps(HELLO).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), HANG_S) == b""
+        writer.close()
+        assert not leader._links
+        async with group(meeting(file, 1)) as [(_, formation)]:
+            assert formation == await forming
 
 
 async def test_a_beat_of_another_formation_ends_this_one(file: Path) -> None:
@@ -242,9 +263,8 @@ async def test_a_beat_of_another_formation_ends_this_one(file: Path) -> None:
 async def test_a_silent_member_is_suspect_before_it_is_lost(file: Path) -> None:
     async with Membership(meeting(file, 0), lambda _: None) as leader:
         forming = asyncio.create_task(leader.form(HANG_S))
-        _, writer = await asyncio.open_connection("127.91.7.1", PORT)
-        hello = {"name": "model-a", "size": 2, "group": 0, "rank": 1, "allocation": "x"}
-        writer.write(json.dumps(hello).encode() + b"\n")
+        _, writer = await connected("127.91.7.2")
+        writer.write(json.dumps(HELLO).encode() + b"\n")
         await asyncio.wait_for(forming, HANG_S)
         while not leader.is_suspect:
             await asyncio.sleep(0.01)

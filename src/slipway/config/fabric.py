@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from .base import Settings, invalid, matching
 from .document import KeyPath, Origin
@@ -61,6 +62,16 @@ def _text(value: Any) -> Any:
     return str(value) if type(value) is int else value
 
 
+def _network(text: str) -> str:
+    """An address, or a network."""
+    try:
+        return str(IPv4Network(text)).removesuffix("/32")
+    except ValueError as error:
+        raise invalid(
+            f"must be an address or a network: {error}", fix="write e.g. 10.80.0.16/28"
+        ) from None
+
+
 # Linux has names of at most 15 bytes (IFNAMSIZ, dev_valid_name).
 Interface = Annotated[
     str,
@@ -69,6 +80,7 @@ Interface = Annotated[
 Device = Annotated[
     str, matching("[A-Za-z0-9][A-Za-z0-9._-]{0,62}", allowed="the name of an HCA", example="mlx5_0")
 ]
+Network = Annotated[str, AfterValidator(_network)]
 VariableName = Annotated[
     str, matching("[A-Z][A-Z0-9_]*", allowed="the name of a variable", example="NCCL_DEBUG")
 ]
@@ -114,11 +126,13 @@ class LocalFabric(InterfaceSettings):
 
 
 class MetalFabric(InterfaceSettings):
-    """`mtu` is in bytes, on InfiniBand and RoCE of the payload. `gpudirect` is unset where adapters
+    """`networks` are those of the pool's hosts on `interfaces`: no others reach engines there.
+    `mtu` is in bytes, on InfiniBand and RoCE of the payload. `gpudirect` is unset where adapters
     reach the memory of devices by themselves, which they do on InfiniBand and RoCE."""
 
     EXAMPLE = "{kind: roce, interfaces: [ens1f0], hcas: [{device: mlx5_0}], gid_index: 3}"
     kind: Kind = TCP
+    networks: Annotated[tuple[Network, ...], Field(strict=False)] = ()
     hcas: Annotated[tuple[HcaSettings, ...], Field(strict=False)] = ()
     mtu: int | None = None
     gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
@@ -194,6 +208,7 @@ def metal_problems(
 ) -> Iterator[Problem]:
     """Settings that contradict each other. `accelerators` is the number that a host has."""
     yield from interface_problems(fabric, path, origin)
+    yield from _network_problems(fabric, path, origin)
     yield from _mtu_problems(fabric, path, origin)
     if fabric.kind == TCP:
         yield from _adapter_problems(fabric, path, origin)
@@ -218,6 +233,21 @@ def _adapter_problems(fabric: MetalFabric, path: KeyPath, origin: Origin) -> Ite
                 value=value,
                 fix=f"remove {key}, or set `kind: infiniband` or `kind: roce`",
             )
+
+
+def _network_problems(fabric: MetalFabric, path: KeyPath, origin: Origin) -> Iterator[Problem]:
+    if fabric.networks and not fabric.interfaces:
+        yield origin.problem(
+            (*path, "networks"),
+            "is for hosts with `interfaces` of the fabric: on the control network, engines are"
+            " reached by the addresses in `hosts`",
+            value=", ".join(fabric.networks),
+            fix="remove networks, or add `interfaces`",
+        )
+    for twice in _repeated(fabric.networks):
+        yield origin.problem(
+            (*path, "networks"), "lists a network twice", value=twice, fix="list it once"
+        )
 
 
 def _mtu_problems(fabric: MetalFabric, path: KeyPath, origin: Origin) -> Iterator[Problem]:

@@ -30,6 +30,7 @@ class FabricSpec:
     kind: FabricKind = TCP
     control_interface: str = ""  # "eno1"; "" is the one with the host's address
     interfaces: tuple[str, ...] = ()  # of the fabric; () is the control network's
+    networks: tuple[str, ...] = ()  # of the pool's hosts on `interfaces`; () is whoever is there
     hcas: tuple[Hca, ...] = ()  # (): every active port
     mtu: int | None = None  # bytes; on InfiniBand and RoCE of the payload
     gid_index: int | None = None

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from slipway.config.aws import AwsSettings
 from slipway.config.errors import raise_if_any
 from slipway.config.fleet import FleetSettings
 from slipway.config.settings import EnvironmentSettings
@@ -102,7 +103,8 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
         for each in placed
     )
-    raise_if_any([*several_domains(settings.pools, models, origin)])
+    zones = settings.aws.zones if isinstance(settings, AwsSettings) and settings.aws else ()
+    raise_if_any([*several_domains(settings.pools, models, zones, origin)])
     aws = plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models))
     beside = beside_pools(inputs, aws)
     cost = aged(_cost(pools, beside, placed, paid_supplies(supplies, pools)), today)

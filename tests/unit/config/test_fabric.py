@@ -22,6 +22,7 @@ ROCE = {
     "kind": "roce",
     "control_interface": "eno1",
     "interfaces": ["ens1f0", "ens2f0"],
+    "networks": ["10.80.0.16/28", "10.81.0.17"],
     "hcas": RAILS,
     "mtu": 4096,
     "gid_index": 3,
@@ -74,6 +75,7 @@ def test_a_mapping_says_every_part() -> None:
         kind="roce",
         control_interface="eno1",
         interfaces=("ens1f0", "ens2f0"),
+        networks=("10.80.0.16/28", "10.81.0.17"),
         hcas=(Hca(device="mlx5_0", rail=0), Hca(device="mlx5_1", rail=1)),
         mtu=4096,
         gid_index=3,
@@ -168,6 +170,26 @@ REFUSED: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str]]] = {
         OWNED,
         changed(interfaces=["ens1f0", "ens1f0"]),
         (".interfaces", "an interface twice", "once"),
+    ),
+    "a network with bits of a host": (
+        OWNED,
+        {"interfaces": ["ens1f0"], "networks": ["10.80.0.17/28"]},
+        (".networks.0", "host bits", "10.80.0.16/28"),
+    ),
+    "a network twice": (
+        OWNED,
+        {"interfaces": ["ens1f0"], "networks": ["10.80.0.17", "10.80.0.17/32"]},
+        (".networks", "a network twice", "once"),
+    ),
+    "networks without an interface": (
+        OWNED,
+        {"networks": ["10.80.0.16/28"]},
+        (".networks", "`interfaces` of the fabric", "remove networks"),
+    ),
+    "networks on this machine": (
+        LOCAL,
+        {"networks": ["127.0.0.1"]},
+        (".networks", "unknown", ""),
     ),
     "an interface twice on this machine": (
         LOCAL,

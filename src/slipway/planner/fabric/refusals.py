@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from slipway.config.aws import AwsPool
 from slipway.config.catalog import Catalog, VariableList
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
@@ -34,12 +35,35 @@ def published(lists: Mapping[str, VariableList]) -> frozenset[str]:
 
 
 def several_domains(
-    pools: Mapping[str, PoolSettings], models: Iterable[ModelWithoutJobs], origin: Origin
+    pools: Mapping[str, PoolSettings],
+    models: Iterable[ModelWithoutJobs],
+    zones: Sequence[str],
+    origin: Origin,
 ) -> Iterator[Problem]:
     """Pools that are not one placement domain though a model takes groups of their hosts. On AWS
-    a pool with a fabric is one cluster placement group."""
+    such a pool is one cluster placement group: elastic, and in one of the network's `zones`."""
     groups = {model.pool: model.name for model in models if model.replica.nodes > 1}
     for name, model in sorted(groups.items()):
         pool = pools[name]
         if isinstance(pool, MetalPool):
             yield from domain_problems(name, pool.hosts, model, origin)
+        elif isinstance(pool, AwsPool):
+            yield from _not_one_placement_group(name, pool, model, zones, origin)
+
+
+def _not_one_placement_group(
+    name: str, pool: AwsPool, model: str, zones: Sequence[str], origin: Origin
+) -> Iterator[Problem]:
+    if pool.fixed and zones:
+        yield origin.problem(
+            ("pools", name, "nodes"),
+            f"are fixed hosts, which AWS does not place together: {model} takes several hosts",
+            value=pool.fixed,
+            fix=f"write `nodes: {{min: {pool.fixed}, max: {pool.fixed}}}`",
+        )
+    if pool.zone is None and len(zones) > 1:
+        yield origin.problem(
+            ("pools", name, "zone"),
+            f"is missing: {model} takes several hosts, which must be in one zone",
+            fix=f"add `zone: {zones[0]}`, or another of slipway:aws.zones",
+        )

@@ -14,6 +14,7 @@ def metal_fabric(fabric: MetalFabric, accelerators: int) -> FabricSpec:
     reaches_devices = fabric.kind in VERBS and accelerators > 0
     return FabricSpec(
         kind=fabric.kind,
+        networks=fabric.networks,
         hcas=tuple(Hca(device=hca.device, port=hca.port, rail=hca.rail) for hca in fabric.hcas),
         mtu=fabric.mtu,
         gid_index=fabric.gid_index,

@@ -1,0 +1,119 @@
+"""The firewall of members on this host: kept in the kernel as long as the host has a member's
+engines.
+
+    firewall.py load   puts the rules into the kernel; run before the Nomad client starts
+    firewall.py keep   puts them there again whenever somebody has removed or changed them
+
+Other programs rule over the same tables: the unit of Debian's nftables flushes all of them.
+
+Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from program.errors import HostError, exit_code
+from program.folders import Folders
+from program.waiting import say
+
+from host.firewall_rules import (
+    Firewall,
+    given_by_kernel,
+    must_be_engines_only,
+    read_firewall,
+    rules,
+    table,
+)
+
+NFT = "/usr/sbin/nft"
+SETTINGS = Path("/proc/sys/net/ipv4")
+LOOK_S = 5
+
+
+def section_file(folders: Folders) -> Path:
+    """The document's `firewall`; there while the host has one."""
+    return folders.supervisor / "firewall.json"
+
+
+def load(environment: str, firewall: Firewall, ssh_port: int | None = None) -> None:
+    """Puts the rules into the kernel. Raises HostError without nft, or where others than engines
+    would be closed off."""
+    given = given_by_kernel(
+        (SETTINGS / "ip_local_port_range").read_text(),
+        (SETTINGS / "ip_local_reserved_ports").read_text(),
+    )
+    must_be_engines_only(given, firewall, ssh_port)
+    _nft("-f", "-", given=rules(firewall, environment, given))
+
+
+def unload(environment: str) -> None:
+    """Also where there are no rules, or no nft."""
+    name = table(environment)
+    if Path(NFT).exists() and _listed(name):
+        _nft("delete", "table", "inet", name)
+
+
+def port_of_ssh(environment: Mapping[str, str] = os.environ) -> int | None:
+    """The port at which this program's caller has logged in; None without SSH."""
+    parts = environment.get("SSH_CONNECTION", "").split()
+    return int(parts[3]) if len(parts) == 4 else None
+
+
+def keep(folders: Folders) -> None:
+    environment, kept, said = folders.run.name, ("", ""), ""
+    while True:
+        try:
+            section = section_file(folders).read_text()
+            if (section, _listed(table(environment))) != kept:
+                load(environment, _firewall(section))
+                kept, said = (section, _listed(table(environment))), ""
+                say(f"table {table(environment)} is in the kernel")
+        except (HostError, OSError) as error:
+            if str(error) != said:
+                said = str(error)
+                say(said)
+        time.sleep(LOOK_S)
+
+
+def _load_from_disk(folders: Folders) -> None:
+    load(folders.run.name, _firewall(section_file(folders).read_text()))
+
+
+def _firewall(section: str) -> Firewall:
+    return read_firewall(json.loads(section))
+
+
+def _listed(name: str) -> str:
+    """The table as the kernel has it; empty if it has none."""
+    done = subprocess.run(
+        [NFT, "list", "table", "inet", name], capture_output=True, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _nft(*arguments: str, given: str = "") -> None:
+    try:
+        done = subprocess.run(
+            [NFT, *arguments], input=given, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise HostError(
+            f"there is no {NFT}, which closes the ports of members to others\n"
+            "fix: apt install nftables"
+        ) from None
+    if done.returncode:
+        raise HostError(f"{NFT} {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="firewall.py", description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=["load", "keep"])
+    action = {"load": _load_from_disk, "keep": keep}[parser.parse_args().action]
+    return exit_code(lambda: action(Folders.from_environment()))
