@@ -8,7 +8,7 @@ import yaml
 
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.consul.agent_config import DEVICES
-from components.metrics import device_alerts, gateway_alerts
+from components.metrics import device_alerts, fabric_alerts, gateway_alerts
 from components.metrics.device_alerts import SCRAPE_JOB
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
@@ -97,10 +97,12 @@ def prometheus_config(plan: PlatformPlan) -> str:
 
 def _alerts(plan: PlatformPlan) -> tuple[tuple[str, str], ...]:
     """Names and contents of the rule files."""
-    gateway = (gateway_alerts.FILE, gateway_alerts.gateway_alerts())
-    if plan.device_plugin is None:
-        return (gateway,)
-    return gateway, (device_alerts.FILE, device_alerts.device_alerts())
+    found = [(gateway_alerts.FILE, gateway_alerts.gateway_alerts())]
+    if plan.device_plugin is not None:
+        found.append((device_alerts.FILE, device_alerts.device_alerts()))
+    if any(pool.fabric_check for pool in plan.pools):
+        found.append((fabric_alerts.FILE, fabric_alerts.fabric_alerts()))
+    return tuple(found)
 
 
 def web_config(plan: PlatformPlan) -> str:

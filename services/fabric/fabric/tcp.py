@@ -52,8 +52,9 @@ class Listener:
         port: int = self._server.getsockname()[1]
         return port
 
-    def serve(self, seconds: float) -> None:
-        """Answers for `seconds`."""
+    def serve(self, seconds: float, quiet_s: float | None = None) -> None:
+        """Answers for `seconds`, or until the peer, once it has come, opens nothing more for
+        `quiet_s`; what it has opened is answered to its end."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._server.settimeout(left)
@@ -65,6 +66,8 @@ class Listener:
                 connection.close()
                 continue
             threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+            if quiet_s is not None:
+                end = min(end, time.monotonic() + quiet_s)
         self._server.close()
 
 
