@@ -14,6 +14,7 @@ from cli.environment import Environment
 from cli.hosts.cluster_view import ClusterView
 from cli.hosts.document import applied_rows
 from cli.hosts.troubles import Fixes, Trouble, troubles
+from components.fabric.metadata import NOT_PASSED
 
 JsonList = Sequence[Mapping[str, Any]]
 
@@ -44,6 +45,10 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         servers = ask("nomad", nomad.server_members, [])
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
+        fabrics = ask("nomad", lambda: nomad.metadata_where(NOT_PASSED), {})
+    view = ClusterView(
+        consul_members=None, nomad_servers=servers, nomad_nodes=nodes, fabrics=fabrics
+    )
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied), [])
@@ -71,7 +76,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         ],
         "troubles": [
             trouble.document
-            for trouble in _troubles(applied, nodes, servers, fixes)
+            for trouble in _troubles(applied, view, fixes)
             if "nomad" not in unreachable
         ],
         "autoscaler_blind": _blind(targets, unreachable, envoys=applied.envoys),
@@ -79,8 +84,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
     }
 
 
-def _troubles(applied: Applied, nodes: JsonList, servers: JsonList, fixes: Fixes) -> list[Trouble]:
-    view = ClusterView(consul_members=None, nomad_servers=servers, nomad_nodes=nodes)
+def _troubles(applied: Applied, view: ClusterView, fixes: Fixes) -> list[Trouble]:
     return troubles(applied.environment, applied_rows(applied, view), fixes)
 
 
