@@ -76,6 +76,8 @@ class Keeper:
             findings = findings_of(pool, reports)
             before = {host: read_admission(each.metadata) for host, each in seen.items()}
             found = admissions(pool, reports, findings, before, waiting)
+            for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
+                del self.known[gone]
             for host, admission in found.items():
                 self._tell(pool, host, seen[host], admission)
             self._write(pool, findings)

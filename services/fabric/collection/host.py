@@ -103,7 +103,8 @@ class HostCheck:
         written.replace(self._file)
 
     def _key(self) -> str:
-        return key_of(settings(self._interface), self._pool.planned)
+        found = {"address": self._own(), **settings(self._interface)}
+        return key_of(found, self._pool.planned)
 
     def _what(self) -> tuple[Planned, str]:
         return self._planned, self._interface

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from fabric.planned import Planned, Thresholds
 from fabric.requests import LISTEN, Request
-from fabric.tcp import ROUND_TRIPS_S, Listener, measure
+from fabric.tcp import SEND_S, Listener, measure
 from fabric.verdicts import Output
 from program.errors import HostError
 
@@ -18,7 +18,7 @@ from collection.commands import measurements
 from collection.running import output_of
 
 LISTENS_S = 45.0
-QUIET_S = ROUND_TRIPS_S + 2.0  # more than between the peer's round trips and its streams
+QUIET_S = SEND_S + 5.0  # more than between two connections of the peer, with what is on its way
 # The other host may learn of the measurement later, and may still be at the tool before.
 PATIENCE_S = 30.0
 PAUSE_S = 0.5

@@ -88,6 +88,9 @@ def check_tcp(place: Place, reading: TcpFigures) -> Iterator[Finding]:
     yield place.at_least(
         "bandwidth", interface, Figure("TCP", reading.gbit_per_s, "Gbit/s"), least, CABLE
     )
+    if reading.received_gbit_per_s is not None:
+        received = Figure("TCP from the other host", reading.received_gbit_per_s, "Gbit/s")
+        yield place.at_least("bandwidth", interface, received, least, CABLE)
     yield place.at_most(
         "latency", interface, Figure("round trip", median, "us"), limits.latency_us, CONGESTION
     )

@@ -26,6 +26,7 @@ NOMAD = {
         200,
         [
             {
+                "ID": "n0",
                 "Name": "cpu-0",
                 "NodePool": "cpu",
                 "Address": f"{NETWORK}.16",
@@ -37,6 +38,7 @@ NOMAD = {
             }
         ],
     ),
+    "GET /v1/node/n0": (200, {"Meta": {}}),  # asked for where a condition holds: here, always
     "GET /v1/agent/members": (200, {"Members": []}),
     "GET /v1/jobs": (
         200,
