@@ -171,9 +171,7 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
         gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
         models=(SimpleNamespace(replica=replica),),
         pools=(
-            SimpleNamespace(
-                device_plugin=None, fabric_check=SimpleNamespace(bundle="fabric-11")
-            ),
+            SimpleNamespace(device_plugin=None, fabric_check=SimpleNamespace(bundle="fabric-11")),
             SimpleNamespace(
                 device_plugin=SimpleNamespace(environment="devices-9", bundle="devices-10"),
                 fabric_check=None,
