@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from fabric.document import report as rendered
 from fabric.findings import Finding
-from fabric.pool import Pool
+from fabric.pool import VERSION, Pool
 from fabric.requests import LISTEN, MEASURE, REPORT, REQUEST, Request, write_request
 from program.http_json import Api, ApiError
 
@@ -94,7 +94,8 @@ class Keeper:
                 node = self.nomad.get(f"/v1/node/{allocation['NodeID']}")
             except ApiError:
                 continue  # it has none yet, or its node is away
-            found[node["Name"]] = Seen(node["ID"], node["Meta"] or {}, report)
+            if report["schema_version"] == VERSION:  # else its check is being replaced
+                found[node["Name"]] = Seen(node["ID"], node["Meta"] or {}, report)
         return found
 
     def _of_job(self, job: str) -> list[dict[str, Any]]:

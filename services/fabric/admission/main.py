@@ -29,6 +29,7 @@ from admission.keeper import Keeper
 from admission.page import Page, exposition
 
 LOOK_EVERY_S = 2.0
+PER_HOST_S = 0.1  # of a fleet, so that Nomad has other things to do
 
 
 def run(environment: Mapping[str, str] = os.environ) -> None:
@@ -53,7 +54,7 @@ def run(environment: Mapping[str, str] = os.environ) -> None:
             keeper.look()
         except ApiError as error:  # an agent or a server is away: ask again
             say(str(error))
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(max(LOOK_EVERY_S, PER_HOST_S * len(keeper.known)))
 
 
 def main() -> int:
