@@ -51,12 +51,11 @@ class Nomad(Server):
         node: dict[str, Any] = self._get(f"/v1/node/{node_id}").json()
         return node
 
-    def metadata_where(self, condition: str) -> dict[str, dict[str, str]]:
-        """Host -> metadata, of nodes on which a condition holds (Nomad's filter expressions)."""
+    def nodes_where(self, condition: str) -> dict[str, dict[str, Any]]:
+        """Host -> its node with its metadata, of those on which a condition holds (in Nomad's
+        filter expressions)."""
         listed = self._list("/v1/nodes", filter=condition)
-        return {
-            name: self.node(each["ID"])["Meta"] for name, each in newest_by_name(listed).items()
-        }
+        return {name: self.node(each["ID"]) for name, each in newest_by_name(listed).items()}
 
     def set_metadata(self, node_id: str, metadata: Mapping[str, str]) -> None:
         """Nomad keeps it on the node itself, over restarts."""

@@ -13,8 +13,8 @@ from cli.clusters.nomad import Nomad
 from cli.environment import Environment
 from cli.hosts.cluster_view import ClusterView
 from cli.hosts.document import applied_rows
+from cli.hosts.not_passed import not_passed
 from cli.hosts.troubles import Fixes, Trouble, troubles
-from components.fabric.metadata import NOT_PASSED
 
 JsonList = Sequence[Mapping[str, Any]]
 
@@ -45,7 +45,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         servers = ask("nomad", nomad.server_members, [])
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
-        fabrics = ask("nomad", lambda: nomad.metadata_where(NOT_PASSED), {})
+        fabrics = ask("nomad", lambda: not_passed(nomad), {})
     view = ClusterView(
         consul_members=None, nomad_servers=servers, nomad_nodes=nodes, fabrics=fabrics
     )

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from cli.clusters.both import Clusters
-from components.fabric.metadata import NOT_PASSED
+from cli.hosts.not_passed import not_passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,6 @@ def view_of(both: Clusters) -> ClusterView:
         consul_members=ask("consul", both.consul.members),
         nomad_servers=ask("nomad", both.nomad.server_members),
         nomad_nodes=ask("nomad", both.nomad.nodes),
-        fabrics=ask("nomad", lambda: both.nomad.metadata_where(NOT_PASSED)) or {},
+        fabrics=ask("nomad", lambda: not_passed(both.nomad)) or {},
         unreachable=unreachable,
     )
