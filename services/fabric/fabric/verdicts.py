@@ -13,6 +13,7 @@ from fabric import host_checks, pair_checks, port_checks
 from fabric.findings import Finding, Verdict, worst
 from fabric.place import Place
 from fabric.planned import Planned, Thresholds
+from fabric.pool_checks import check_same_mtu
 from fabric.readings.errors import AbsentError, ReadingError, ToolFailedError
 from fabric.readings.ports import HcaPort
 from fabric.tools import OF_HOSTS, OF_PAIRS, Tool, needed_of_host, needed_of_pair
@@ -50,6 +51,7 @@ def judge(
         findings += _missing(places[host], {output.tool for output in outputs})
     ports = {host: _ports(found) for host, found in readings.items()}
     findings += port_checks.check_firmware(places, ports)
+    findings += check_same_mtu(places, readings)
     for (host, peer), outputs in pairs.items():
         findings += _judge_pair(Place(host, planned, thresholds, peer), outputs)
     return findings

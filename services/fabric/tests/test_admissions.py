@@ -19,7 +19,7 @@ from admission.verdicts import (
 from fabric.pool import Pool, read_pools
 from jsonschema import Draft202012Validator
 from program.errors import InputError
-from reports import ABSENT, DOWN, pair, pool, report
+from reports import ABSENT, DOWN, UP, pair, pool, report
 
 from catalog import ROOT, thresholds
 
@@ -67,6 +67,23 @@ def test_a_link_that_is_down_or_missing_keeps_members_off_and_is_named(
     assert (one.verdict, one.admitted, one.check) == ("failed", False, "link")
     assert said in one.reason
     assert one.fix
+
+
+def test_a_host_with_another_mtu_than_most_is_named_where_none_is_planned() -> None:
+    reports = {"one": report(), "two": report(), "three": report(link=UP.replace("1500", "9000"))}
+    found = judged(pool(), reports)
+    assert {host: each.admitted for host, each in found.items()} == {
+        "one": True,
+        "two": True,
+        "three": False,
+    }
+    assert (found["three"].check, found["three"].figure) == ("mtu", 9000)
+    assert found["three"].reason == "eth0: MTU 9000, others in the pool have 1500"
+    # Of two nobody can tell which is right; with a planned one the plan does.
+    del reports["two"]
+    assert not any(each.admitted for each in judged(pool(), reports).values())
+    of = pool(planned={"kind": "tcp", "interface_mtu_bytes": 9000})
+    assert {host for host, each in judged(of, reports).items() if each.admitted} == {"three"}
 
 
 def test_a_missing_tool_is_a_gap_that_keeps_members_off_only_where_the_pool_says_so() -> None:
