@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,7 @@ def _rendered(outputs: Any) -> list[dict[str, Any]]:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def run(environment: Mapping[str, str] = os.environ) -> None:
