@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "hosts": "Show each host: its state in the clusters, its disk, certificate and units.",
     "reach": "Keep the platform within reach of other programs: nomad, consul, curl, pulumi.",
     "drain": "Move a host's work to other hosts, and give it no more.",
+    "check": "Check the fabric of a host, or measure it between two.",
     "return": "Let a drained host take work again, or trust its repaired devices.",
     "forget": "Remove a host that is gone for good from the state and the clusters.",
     "stop": "End all processes of the environment; its state stays.",

@@ -22,6 +22,8 @@ from components.certificates.component import (
 )
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.devices.component import DeviceEvacuation, DeviceEvacuationArgs
+from components.fabric.component import FabricChecks, FabricChecksArgs
+from components.fabric.jobs import pools_with_groups
 from components.gateway.certificate_gate import asked_from
 from components.gateway.component import Gateway, GatewayArgs, certificate_gate, routes_gate
 from components.hosts.program import Hosts
@@ -204,7 +206,7 @@ class Platform(SlipwayComponent):
         return gateway.jobs
 
     def _observation(self, workloads: pulumi.ResourceOptions) -> None:
-        """Prometheus, the autoscaler, the snapshots, and what watches over devices."""
+        """Prometheus, the autoscaler, the snapshots, and what watches over devices and fabrics."""
         plan, authority = self._plan, self._authority
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
@@ -216,6 +218,9 @@ class Platform(SlipwayComponent):
                 plan=plan, plugin=plan.device_plugin, authority=authority
             )
             DeviceEvacuation("device-evacuation", evacuation, opts=workloads)
+        if pools_with_groups(plan):
+            checks = FabricChecksArgs(plan=plan, authority=authority)
+            FabricChecks("fabric-checks", checks, opts=workloads)
 
     def _models(self, workloads: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         """Their routes, each after its model's replicas answer."""

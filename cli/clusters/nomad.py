@@ -46,6 +46,30 @@ class Nomad(Server):
         """The node of a host: the one that is ready, else the newest entry."""
         return newest_by_name(self.nodes()).get(name)
 
+    def node(self, node_id: str) -> dict[str, Any]:
+        """With its metadata."""
+        node: dict[str, Any] = self._get(f"/v1/node/{node_id}").json()
+        return node
+
+    def nodes_where(self, condition: str) -> dict[str, dict[str, Any]]:
+        """Host -> its node with its metadata, of those on which a condition holds (in Nomad's
+        filter expressions)."""
+        listed = self._list("/v1/nodes", filter=condition)
+        return {name: self.node(each["ID"]) for name, each in newest_by_name(listed).items()}
+
+    def set_metadata(self, node_id: str, metadata: Mapping[str, str]) -> None:
+        """Nomad keeps it on the node itself, over restarts."""
+        path, parameters = "/v1/client/metadata", {"node_id": node_id}
+        body = {"Meta": dict(metadata)}
+        self._http.post(path, params=parameters, json=body).raise_for_status()
+
+    def allocations_on(self, node_id: str) -> list[dict[str, Any]]:
+        return self._list(f"/v1/node/{node_id}/allocations")
+
+    def file(self, allocation_id: str, path: str) -> str:
+        """A file of an allocation, by its path there."""
+        return self._get(f"/v1/client/fs/cat/{allocation_id}", {"path": path}).text
+
     def drain(self, node_id: str, deadline_s: int) -> None:
         """Moves the node's allocations to other nodes; those left at the deadline are stopped."""
         spec = {"Deadline": deadline_s * NANOSECONDS_PER_S, "IgnoreSystemJobs": False}

@@ -14,6 +14,7 @@ from cli.clusters.nomad import Nomad
 from cli.environment import Environment
 from cli.hosts.cluster_view import ClusterView
 from cli.hosts.document import applied_rows
+from cli.hosts.not_passed import not_passed
 from cli.hosts.troubles import Fixes, Trouble, troubles
 
 JsonList = Sequence[Mapping[str, Any]]
@@ -47,6 +48,10 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         of_groups = [job for job in jobs if members_of(job) > 1]
         wanted = ask("nomad", lambda: [nomad.wanted(job) for job in of_groups], [])
         allocations = ask("nomad", nomad.allocations, [])
+        fabrics = ask("nomad", lambda: not_passed(nomad), {})
+    view = ClusterView(
+        consul_members=None, nomad_servers=servers, nomad_nodes=nodes, fabrics=fabrics
+    )
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied), [])
@@ -77,7 +82,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         ],
         "troubles": [
             trouble.document
-            for trouble in _troubles(applied, nodes, servers, fixes)
+            for trouble in _troubles(applied, view, fixes)
             if "nomad" not in unreachable
         ],
         "autoscaler_blind": _blind(targets, unreachable, envoys=applied.envoys),
@@ -85,8 +90,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
     }
 
 
-def _troubles(applied: Applied, nodes: JsonList, servers: JsonList, fixes: Fixes) -> list[Trouble]:
-    view = ClusterView(consul_members=None, nomad_servers=servers, nomad_nodes=nodes)
+def _troubles(applied: Applied, view: ClusterView, fixes: Fixes) -> list[Trouble]:
     return troubles(applied.environment, applied_rows(applied, view), fixes)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from cli.clusters.both import Clusters
+from cli.hosts.not_passed import not_passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,8 @@ class ClusterView:
     consul_members: Sequence[Mapping[str, Any]] | None
     nomad_servers: Sequence[Mapping[str, Any]] | None
     nomad_nodes: Sequence[Mapping[str, Any]] | None
+    # Metadata by host, of those that did not pass the check of their fabric.
+    fabrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,5 +41,6 @@ def view_of(both: Clusters) -> ClusterView:
         consul_members=ask("consul", both.consul.members),
         nomad_servers=ask("nomad", both.nomad.server_members),
         nomad_nodes=ask("nomad", both.nomad.nodes),
+        fabrics=ask("nomad", lambda: not_passed(both.nomad)) or {},
         unreachable=unreachable,
     )

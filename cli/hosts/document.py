@@ -12,6 +12,7 @@ from cli.errors import CliError
 from cli.hosts.cluster_view import ClusterView
 from cli.hosts.roster import Member, roster
 from cli.hosts.troubles import NOT_JOINED, Fixes, troubles
+from components.fabric.metadata import read_fabric
 from slipway.plan.platform import PlatformPlan
 
 if TYPE_CHECKING:  # `up` needs no SSH to show what the clusters say
@@ -79,6 +80,7 @@ def applied_rows(applied: Applied, view: ClusterView) -> list[JsonObject]:
             "nomad": _agent(nomad, name),
             "takes_work": ((nomad or {}).get(name) or {}).get("takes_work"),
             "unhealthy_devices": ((nomad or {}).get(name) or {}).get("unhealthy_devices"),
+            "fabric": ((nomad or {}).get(name) or {}).get("fabric"),
         }
         for name in names
     ]
@@ -104,6 +106,7 @@ def _row(
         },
         "takes_work": (agents["nomad"] or {}).get("takes_work"),
         "unhealthy_devices": (agents["nomad"] or {}).get("unhealthy_devices"),
+        "fabric": (agents["nomad"] or {}).get("fabric"),
         "planned_instead": {
             name: plan.tools[name]
             for name, agent in agents.items()
@@ -170,6 +173,7 @@ def _in_nomad(view: ClusterView) -> dict[str, JsonObject] | None:
             "pool": node["NodePool"],
             "takes_work": _takes_work(node),
             "unhealthy_devices": _unhealthy_devices(node),
+            "fabric": _fabric(view.fabrics.get(name, {})),
         }
         for name, node in newest_by_name(dict(node) for node in view.nomad_nodes).items()
     }
@@ -180,6 +184,22 @@ def _takes_work(node: Mapping[str, Any]) -> str:
     if node["Drain"]:
         return "draining"
     return "yes" if node["SchedulingEligibility"] == "eligible" else "no"
+
+
+def _fabric(metadata: Mapping[str, str]) -> JsonObject | None:
+    """None where it passed, or is not checked."""
+    fabric = read_fabric(metadata)
+    if fabric is None:
+        return None
+    return {
+        "verdict": fabric.verdict,
+        "takes_members": fabric.takes_members,
+        "reason": fabric.reason,
+        "fix": fabric.fix,
+        "figure": fabric.figure,
+        "threshold": fabric.threshold,
+        "unit": fabric.unit,
+    }
 
 
 def _unhealthy_devices(node: Mapping[str, Any]) -> dict[str, str]:

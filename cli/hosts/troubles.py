@@ -1,5 +1,5 @@
-"""Hosts that are down, have not joined, take no work or have devices with a fault, and the command
-that mends it."""
+"""Hosts that are down, have not joined, take no work, have devices with a fault or a fabric that
+did not pass its check, and the command that mends it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,19 @@ def _trouble(environment: str, row: Row, fixes: Fixes) -> Trouble | None:
         return trouble(DRAINED[row["takes_work"]], RETURN, absent=False)
     if row["unhealthy_devices"]:
         return trouble(_with_faults(row["unhealthy_devices"]), TRUST, absent=False)
-    return None
+    return _of_fabric(environment, row["name"], row["fabric"]) if row["fabric"] else None
+
+
+def _of_fabric(environment: str, host: str, fabric: Row) -> Trouble:
+    takes_none = "takes no members of groups until the check of its fabric passes"
+    gap = "has a gap in the check of its fabric, and takes members of groups"
+    again = f"slipway check {host} -s {environment} checks it again"
+    return Trouble(
+        host=host,
+        what=f"{gap if fabric['takes_members'] else takes_none}: {fabric['reason']}",
+        fix=f"{fabric['fix']}; {again}",
+        absent=False,
+    )
 
 
 def _with_faults(devices: Mapping[str, str]) -> str:

@@ -62,6 +62,7 @@ def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
     names = {plan.node_agent.bundle, plan.operator.bundle, plan.gateway.xds_bundle}
     names.update(model.replica.bundle for model in plan.models)
     names.update(plugin.bundle for plugin in _device_plugins(plan))
+    names.update(pool.fabric_check.bundle for pool in plan.pools if pool.fabric_check)
     names.update([plan.aws.bundle] if plan.aws and plan.aws.pools else [])
     return [(name.rpartition("-")[0], name) for name in sorted(names)]
 

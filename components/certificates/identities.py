@@ -91,6 +91,12 @@ def prometheus(plan: PlatformPlan, job_id: str) -> Identity:
     return _serving(job_id, plan.peers.prometheus, plan.monitoring.prometheus)
 
 
+def fabric_admission(plan: PlatformPlan, job_id: str) -> Identity:
+    """A client of Nomad. Readers of its metrics verify the address, which is the autoscaler's."""
+    addresses = _known(plan.autoscaling.autoscaler)
+    return replace(job(job_id), addresses=addresses, serves=True)
+
+
 def autoscaler(plan: PlatformPlan, job_id: str) -> Identity:
     """A client of Nomad and of Prometheus. Readers of its metrics verify the address."""
     return _serving(job_id, plan.peers.autoscaler, plan.autoscaling.autoscaler)

@@ -57,6 +57,11 @@ def of_agents(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
             found.add(f"bundles/{plan.device_plugin.bundle}")
         if plan.aws is not None and plan.aws.introducers:
             found.add(f"bundles/{plan.aws.bundle}")
+        found.update(
+            f"bundles/{each.fabric_check.bundle}" for each in plan.pools if each.fabric_check
+        )
+    if (check := plan.pool(node.pool).fabric_check) is not None:
+        found.add(f"bundles/{check.bundle}")
     plugin = plan.pool(node.pool).device_plugin
     if plugin is not None:
         found.update((f"bundles/{plugin.bundle}", f"envs/{plugin.environment}"))

@@ -8,7 +8,7 @@ import yaml
 
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.consul.agent_config import DEVICES
-from components.metrics import device_alerts, gateway_alerts, group_alerts
+from components.metrics import device_alerts, fabric_alerts, gateway_alerts, group_alerts
 from components.metrics.device_alerts import SCRAPE_JOB
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
@@ -102,6 +102,8 @@ def _alerts(plan: PlatformPlan) -> tuple[tuple[str, str], ...]:
         found.append((device_alerts.FILE, device_alerts.device_alerts()))
     if groups := [model.name for model in plan.models if model.replica.nodes > 1]:
         found.append((group_alerts.FILE, group_alerts.group_alerts(groups)))
+    if any(pool.fabric_check for pool in plan.pools):
+        found.append((fabric_alerts.FILE, fabric_alerts.fabric_alerts()))
     return tuple(found)
 
 

@@ -341,6 +341,7 @@ class Group:
     scaling: Scaling | None = None
     migration: Migration | None = None  # without one, a replacement has 5 minutes
     on_distinct_hosts: bool = False  # no two of its allocations on one
+    node_metadata: Mapping[str, str] = field(default_factory=dict)  # that its nodes must have
     disk_mb: int = 150
 
     def render(self) -> dict[str, Any]:
@@ -358,8 +359,11 @@ class Group:
             },
             "EphemeralDisk": {"SizeMB": self.disk_mb, "Sticky": True},
         }
-        if self.on_distinct_hosts:
-            group["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
+        distinct = {"Operand": "distinct_hosts", "RTarget": "true"}
+        group["Constraints"] = [
+            *([distinct] if self.on_distinct_hosts else []),
+            *(_with(key, value) for key, value in sorted(self.node_metadata.items())),
+        ]
         if self.shutdown_delay_s:
             group["ShutdownDelay"] = _ns(self.shutdown_delay_s)
         if self.scaling:
@@ -371,7 +375,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A service job without deployments; with a `schedule`, a batch job that runs at these times.
+    """A service job without deployments; with a `schedule`, a batch job that runs at these times;
+    `on_every_node`, a system job.
 
     `max_parallel = 0`, because Nomad refuses scaling requests while a deployment is in progress,
     and a changed model replaces its replicas with those of another job anyway
@@ -387,6 +392,7 @@ class Job:
     priority: int = 50
     progress_deadline_s: float = 600  # Nomad requires more than every task's kill timeout
     schedule: str = ""  # in cron's form, in UTC; one run at a time
+    on_every_node: bool = False  # of its pool, also on those that join later
 
     def render(self) -> dict[str, Any]:
         return {
@@ -394,13 +400,13 @@ class Job:
                 {
                     "ID": self.id,
                     "Name": self.id,
-                    "Type": "batch" if self.schedule else "service",
+                    "Type": self._type(),
                     "Namespace": "default",
                     "Region": NOMAD_REGION,
                     "Datacenters": [self.datacenter],
                     "NodePool": self.node_pool,
                     "Priority": self.priority,
-                    "Constraints": [_at(self.address)] if self.address else [],
+                    "Constraints": [_with("address", self.address)] if self.address else [],
                     "Meta": dict(self.meta),
                     **(self._periodic() if self.schedule else self._update()),
                     "TaskGroups": [self._group()],
@@ -408,10 +414,17 @@ class Job:
             )
         }
 
+    def _type(self) -> str:
+        if self.on_every_node:
+            return "system"
+        return "batch" if self.schedule else "service"
+
     def _group(self) -> dict[str, Any]:
         group = self.group.render()
         if self.schedule:  # a run that failed on its node is left to the next one
             group["ReschedulePolicy"] = {"Attempts": 0, "Unlimited": False}
+        if self.on_every_node:  # there is no other place
+            del group["ReschedulePolicy"]
         return group
 
     def _update(self) -> dict[str, Any]:
@@ -430,8 +443,8 @@ class Job:
         }
 
 
-def _at(address: str) -> dict[str, str]:
-    return {"LTarget": "${meta.address}", "Operand": "=", "RTarget": address}
+def _with(key: str, value: str) -> dict[str, str]:
+    return {"LTarget": f"${{meta.{key}}}", "Operand": "=", "RTarget": value}
 
 
 def to_json(job: Job) -> str:

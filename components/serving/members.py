@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from components.fabric.jobs import CHECK_CPU_MHZ, CHECK_MEMORY_MB
 from components.nomad.jobspec import (
     LEFT_DELIMITER,
     RIGHT_DELIMITER,
@@ -25,6 +26,8 @@ PORT = "group"  # where rank 0 waits for the others
 MEMBERS_FILE = "local/members.json"
 # A shell that sleeps, within what is planned for the member: its server gets as much less.
 FRONT_CPU_MHZ, FRONT_MEMORY_MB = 10, 10
+# Only hosts whose fabric was checked take members (services/fabric/admission/verdicts.py).
+ADMITTED = {"fabric_members": "yes"}
 # A broken group forms again on its hosts; after so many times within the interval its allocations
 # fail. So do those of a member that gives its host back: it ends at once as often
 # (services/program/group).
@@ -44,12 +47,13 @@ def as_member(group: Group, service: str, members: int) -> Group:
         ports={**group.ports, PORT: None},
         services=(member,),
         tasks=(
-            *(server if task.name == SERVER else task for task in group.tasks),
+            *(server if task.name == SERVER else _beside_the_check(task) for task in group.tasks),
             _front(group.services, members),
         ),
         shutdown_delay_s=0,
         restart=RESTART,
         on_distinct_hosts=True,
+        node_metadata=ADMITTED,
     )
 
 
@@ -72,10 +76,21 @@ def _server(group: Group, members: str) -> Task:
             "SLIPWAY_MEMBERS": MEMBERS_FILE,
         },
         files=(*task.files, File(path=MEMBERS_FILE, content=content, templates=(content,))),
-        cpu_mhz=task.cpu_mhz - FRONT_CPU_MHZ,
-        memory_mb=task.memory_mb - FRONT_MEMORY_MB,
+        cpu_mhz=task.cpu_mhz - FRONT_CPU_MHZ - CHECK_CPU_MHZ,
+        memory_mb=task.memory_mb - FRONT_MEMORY_MB - CHECK_MEMORY_MB,
         shutdown_delay_s=group.shutdown_delay_s,
         consul_identity=True,
+    )
+
+
+def _beside_the_check(task: Task) -> Task:
+    """One that runs before the server has what is planned for the member, too."""
+    if not task.runs_before_the_others:
+        return task
+    return dataclasses.replace(
+        task,
+        cpu_mhz=task.cpu_mhz - CHECK_CPU_MHZ,
+        memory_mb=task.memory_mb - CHECK_MEMORY_MB,
     )
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.binaries
 ROOT = Path(__file__).parents[2]
 FOR_TESTS = {name: f"tests/requirements-{name}.txt" for name in ("launcher", "pytest")}
 # Programs whose tests need too much: each of their modules is imported, with these environments.
-IMPORTED = {"host": "node", "triton_vllm": "weights"}
+IMPORTED = {"fabric": "node", "host": "node", "triton_vllm": "weights"}
 WEIGHTS_STEP = ("weights.py", "preparation")  # what hosts with engines in containers run of it
 IMPORT_EACH = """
 import importlib, sys

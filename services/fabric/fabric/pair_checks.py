@@ -29,7 +29,7 @@ def check_bandwidth(place: Place, reading: Bandwidth) -> Iterator[Finding]:
             subject=device,
         )
         return
-    least = place.thresholds.bandwidth_share * place.planned.rate_gbit_per_s
+    least = place.thresholds.bandwidth_share * (place.planned.rate_gbit_per_s or 0)
     figure = reading.average_gbit_per_s
     yield place.at_least("bandwidth", device, Figure("ib_write_bw", figure, "Gbit/s"), least, CABLE)
 
@@ -83,11 +83,14 @@ def check_all_reduce(place: Place, reading: AllReduce) -> Iterator[Finding]:
 
 def check_tcp(place: Place, reading: TcpFigures) -> Iterator[Finding]:
     interface, limits = place.planned.interface or "", place.thresholds
-    least = limits.bandwidth_share * place.planned.rate_gbit_per_s
+    least = limits.bandwidth_share * (place.planned.rate_gbit_per_s or 0)  # 0: none is planned
     median, p99 = reading.round_trip_median_us, reading.round_trip_p99_us
     yield place.at_least(
         "bandwidth", interface, Figure("TCP", reading.gbit_per_s, "Gbit/s"), least, CABLE
     )
+    if reading.received_gbit_per_s is not None:
+        received = Figure("TCP from the other host", reading.received_gbit_per_s, "Gbit/s")
+        yield place.at_least("bandwidth", interface, received, least, CABLE)
     yield place.at_most(
         "latency", interface, Figure("round trip", median, "us"), limits.latency_us, CONGESTION
     )

@@ -39,7 +39,7 @@ class Planned:
     kind: str
     devices: tuple[str, ...]
     interface: str | None
-    rate_gbit_per_s: float
+    rate_gbit_per_s: float | None
     width_lanes: int | None
     mtu_bytes: int | None
     gid_index: int | None
@@ -53,11 +53,12 @@ def read_planned(document: Mapping[str, Any]) -> Planned:
     kind = document["kind"]
     if kind not in KINDS:
         raise InputError(f"planned.kind: {kind!r} is unknown; use one of {', '.join(KINDS)}")
+    rate = document.get("rate_gbit_per_s")
     planned = Planned(
         kind=kind,
         devices=tuple(document.get("devices", ())),
         interface=document.get("interface"),
-        rate_gbit_per_s=_positive("planned.rate_gbit_per_s", document["rate_gbit_per_s"]),
+        rate_gbit_per_s=None if rate is None else _positive("planned.rate_gbit_per_s", rate),
         width_lanes=document.get("width"),
         mtu_bytes=document.get("mtu_bytes"),
         gid_index=document.get("gid_index"),
@@ -83,7 +84,7 @@ def read_thresholds(document: Mapping[str, Any], planned: Planned) -> Thresholds
             raise InputError(
                 f"thresholds.{name}: {values[name]:g} is above the line rate; use at most 1"
             )
-    rails_gbyte_per_s = planned.rate_gbit_per_s * len(planned.devices) / 8
+    rails_gbyte_per_s = (planned.rate_gbit_per_s or 0) * len(planned.devices) / 8
     wanted = values.get(_ALL_REDUCE)
     if wanted is not None and wanted > rails_gbyte_per_s:
         raise InputError(

@@ -1,8 +1,8 @@
 """Bandwidth and round trips between two hosts over TCP, from one address to another.
 
-Round trips are measured first, on the idle link; then some streams send for a while. The rate is
-what the other side has received and confirmed, over the time until its last confirmation, so what
-still waits in a buffer does not count.
+Round trips are measured first, on the idle link; then some streams send for a while, and then the
+other side does, as the two directions of a link may differ. The rate is what has arrived, over the
+time until the last of it is confirmed or read, so what still waits in a buffer does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from program.errors import HostError
 
@@ -25,7 +26,7 @@ ROUND_TRIPS = 500
 ROUND_TRIPS_S = 1.0
 PATIENCE_S = 10.0  # for what is on its way when the sending ends
 
-_SINK, _ECHO = b"S", b"E"
+_SINK, _ECHO, _SOURCE = b"S", b"E", b"R"
 _MESSAGE = bytes(64)
 _CHUNK = bytes(256 * 1024)
 _COUNT = struct.Struct("!Q")
@@ -33,6 +34,7 @@ _TOTAL_RETRANS = struct.Struct("=100xI")  # tcpi_total_retrans in struct tcp_inf
 _TCP_INFO_BYTES = 104
 
 Address = tuple[str, int]
+Result = TypeVar("Result")
 
 
 class Listener:
@@ -52,8 +54,9 @@ class Listener:
         port: int = self._server.getsockname()[1]
         return port
 
-    def serve(self, seconds: float) -> None:
-        """Answers for `seconds`."""
+    def serve(self, seconds: float, quiet_s: float | None = None) -> None:
+        """Answers for `seconds`, or until the peer, once it has come, opens nothing more for
+        `quiet_s`; what it has opened is answered to its end."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._server.settimeout(left)
@@ -65,6 +68,8 @@ class Listener:
                 connection.close()
                 continue
             threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+            if quiet_s is not None:
+                end = min(end, time.monotonic() + quiet_s)
         self._server.close()
 
 
@@ -74,10 +79,11 @@ def measure(source: str, target: Address, *, seconds: float = SEND_S) -> TcpFigu
     try:
         trips = _round_trips(source, target)
         start = time.monotonic()
-        with ThreadPoolExecutor(STREAMS) as streams:
-            send = _sender(source, target, start + seconds)
-            sent = [each.result() for each in [streams.submit(send) for _ in range(STREAMS)]]
+        sent = _at_once(_sender(source, target, start + seconds))
         taken = time.monotonic() - start
+        start = time.monotonic()
+        received = sum(_at_once(lambda: _received(source, target)))
+        receiving = time.monotonic() - start
     except OSError as error:
         raise HostError(
             f"from {source} to {target[0]} port {target[1]}: {error}\n"
@@ -88,6 +94,7 @@ def measure(source: str, target: Address, *, seconds: float = SEND_S) -> TcpFigu
         streams=STREAMS,
         seconds=round(taken, 3),
         gbit_per_s=sum(count for count, _ in sent) * 8 / taken / 1e9,
+        received_gbit_per_s=received * 8 / receiving / 1e9,
         round_trip_median_us=statistics.median(trips),
         round_trip_p99_us=statistics.quantiles(trips, n=100)[98],
         retransmits=sum(resent) if len(resent) == STREAMS else None,
@@ -125,6 +132,25 @@ def _sender(source: str, target: Address, end: float) -> Callable[[], tuple[int,
     return send
 
 
+def _at_once(stream: Callable[[], Result]) -> list[Result]:
+    with ThreadPoolExecutor(STREAMS) as streams:
+        return [each.result() for each in [streams.submit(stream) for _ in range(STREAMS)]]
+
+
+def _received(source: str, target: Address) -> int:
+    """Bytes that the other side sent for SEND_S, all of which came."""
+    with _connect(source, target) as connection:
+        connection.sendall(_SOURCE)
+        return _read_to_the_end(connection)
+
+
+def _read_to_the_end(connection: socket.socket) -> int:
+    received, buffer = 0, bytearray(len(_CHUNK))
+    while count := connection.recv_into(buffer):
+        received += count
+    return received
+
+
 def _connect(source: str, target: Address) -> socket.socket:
     patience = SEND_S + PATIENCE_S
     connection = socket.create_connection(target, timeout=patience, source_address=(source, 0))
@@ -137,14 +163,16 @@ def _answer(connection: socket.socket) -> None:
     try:
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if _receive(connection, 1) == _ECHO:
+            wanted = _receive(connection, 1)
+            if wanted == _ECHO:
                 while message := connection.recv(len(_MESSAGE)):
                     connection.sendall(message)
+            elif wanted == _SOURCE:
+                end = time.monotonic() + SEND_S
+                while time.monotonic() < end:
+                    connection.send(_CHUNK)
             else:
-                received, buffer = 0, bytearray(len(_CHUNK))
-                while count := connection.recv_into(buffer):
-                    received += count
-                connection.sendall(_COUNT.pack(received))
+                connection.sendall(_COUNT.pack(_read_to_the_end(connection)))
     except OSError:
         return  # the peer has gone; it says so itself
 

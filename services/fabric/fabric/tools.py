@@ -52,7 +52,7 @@ _VERBS = ("ibstat", "ibv_devinfo", "lspci", "ulimit")
 
 def needed_of_host(planned: Planned) -> tuple[str, ...]:
     if planned.kind == "tcp":
-        return ("ethtool", "ip_link")
+        return ("ip_link",) if planned.rate_gbit_per_s is None else ("ethtool", "ip_link")
     if planned.kind == "efa":  # ibstat knows no EFA, and ACS is AWS's matter
         return ("ulimit", *(("lsmod",) if planned.gpudirect else ()))
     interface = ("ip_link",) if planned.interface_mtu_bytes is not None else ()

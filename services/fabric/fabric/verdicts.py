@@ -13,10 +13,13 @@ from fabric import host_checks, pair_checks, port_checks
 from fabric.findings import Finding, Verdict, worst
 from fabric.place import Place
 from fabric.planned import Planned, Thresholds
-from fabric.readings.errors import ReadingError, ToolFailedError
+from fabric.pool_checks import check_same_mtu
+from fabric.readings.errors import AbsentError, ReadingError, ToolFailedError
 from fabric.readings.ports import HcaPort
 from fabric.tools import OF_HOSTS, OF_PAIRS, Tool, needed_of_host, needed_of_pair
 
+PLAN_WHAT_IS_THERE = "name an interface that every host of the pool has (ip link lists them)"
+UNREACHED = "look whether both hosts reach each other over the fabric, and run the tool by hand"
 UNREADABLE = "run it by hand, and report a form that this version does not know"
 
 Check = Callable[[Place, Any], Iterator[Finding]]
@@ -48,6 +51,7 @@ def judge(
         findings += _missing(places[host], {output.tool for output in outputs})
     ports = {host: _ports(found) for host, found in readings.items()}
     findings += port_checks.check_firmware(places, ports)
+    findings += check_same_mtu(places, readings)
     for (host, peer), outputs in pairs.items():
         findings += _judge_pair(Place(host, planned, thresholds, peer), outputs)
     return findings
@@ -93,11 +97,22 @@ def _read(
             if output.exit_code:
                 raise ToolFailedError(output.tool, f"it ended with {output.exit_code}")
             readings[f"{output.tool} {output.device or ''}".strip()] = reading
+        except AbsentError as error:
+            unread.append(place.fails("link", str(error), PLAN_WHAT_IS_THERE))
         except ReadingError as error:
-            verdict = failed if isinstance(error, ToolFailedError) else Verdict.GAP
-            said = place.fails if verdict is Verdict.FAIL else place.gap
-            unread.append(said(tool.check, str(error), UNREADABLE, subject=output.device))
+            tool_failed = isinstance(error, ToolFailedError) or output.exit_code != 0
+            said = place.fails if tool_failed and failed is Verdict.FAIL else place.gap
+            reason = _failure(output) if output.exit_code else str(error)
+            fix = UNREACHED if said == place.fails else UNREADABLE
+            unread.append(said(tool.check, reason, fix, subject=output.device))
     return readings, unread
+
+
+def _failure(output: Output) -> str:
+    """Tools end with the reason."""
+    lines = [line.strip() for line in output.text.splitlines() if line.strip()]
+    said = f": {lines[-1][:200]}" if lines else ""
+    return f"{output.tool} failed: it ended with {output.exit_code}{said}"
 
 
 def _judge_host(place: Place, readings: Mapping[str, Any]) -> Iterator[Finding]:

@@ -118,6 +118,22 @@ class Fabric(Sourced):
     latency_us: PositiveFloat
 
 
+class Limit(Sourced):
+    """A threshold of the check of a fabric before work."""
+
+    value: PositiveFloat
+
+
+class FabricLimits(Settings):
+    """What a link between two hosts must reach, by the fabric's kind: shares of the line rate and
+    of the other rails' median, and microseconds."""
+
+    bandwidth_share: Limit
+    rail_share: Limit
+    latency_us: Limit
+    jitter_us: Limit
+
+
 class SlidingWindow(Settings):
     """`layers` of the model keep only the last `tokens` tokens."""
 
@@ -317,10 +333,14 @@ class Catalog:
     services: Mapping[str, Service]
     fabric_variables: Mapping[str, VariableList]
     fabrics: Mapping[str, Fabric]  # every kind of a pool's fabric
+    fabric_limits: Mapping[str, FabricLimits]  # as well
 
 
 FABRICS = ("infiniband", "roce", "efa", "tcp")  # of slipway.plan.fabric
-NAMES = ("accelerators", "instances", "models", "services", "fabrics", "fabric_variables")
+NAMES = (
+    "accelerators", "instances", "models", "services", "fabrics", "fabric_variables",
+    "fabric_thresholds",
+)  # fmt: skip
 
 
 def load_catalog(root: Path) -> Catalog:
@@ -340,6 +360,9 @@ def _catalog(texts: tuple[str, ...]) -> Catalog:
         services=_entries(text["services"], "services", Service),
         fabrics=_entries(text["fabrics"], "fabrics", Fabric),
         fabric_variables=_entries(text["fabric_variables"], "fabric_variables", VariableList),
+        fabric_limits=_entries(
+            text["fabric_thresholds"], "fabric_thresholds", FabricLimits, "links"
+        ),
     )
     unknown = [
         Problem(
@@ -354,13 +377,17 @@ def _catalog(texts: tuple[str, ...]) -> Catalog:
     ]
     unknown += [
         Problem(
-            source="catalog/fabrics.yaml",
+            source=source,
             key=kind,
             message="has no entry, and pools may have such a fabric",
             fix="add the fabric's link, with its source and date",
         )
         for kind in FABRICS
-        if kind not in catalog.fabrics
+        for source, entries in (
+            ("catalog/fabrics.yaml", catalog.fabrics),
+            ("catalog/fabric_thresholds.yaml", catalog.fabric_limits),
+        )
+        if kind not in entries
     ]
     if unknown:
         raise ConfigError(unknown)
@@ -371,12 +398,17 @@ def _source(name: str) -> str:
     return f"catalog/{name}.yaml"
 
 
-def _entries(text: str, name: str, kind: type[Entry]) -> Mapping[str, Entry]:
+def _entries(text: str, name: str, kind: type[Entry], *part: str) -> Mapping[str, Entry]:
+    """Those of a file, or of the `part` of it below a key."""
     document = parse_document(text, source=_source(name))
+    values_of = document.values
+    for key in part:
+        values_of = values_of.get(key, {})
     entries: dict[str, Entry] = {}
     problems: list[Problem] = []
-    for key, values in document.values.items():
-        origin = document.origin.under((key,), namespace=f"{key}.", rename={})
+    for key, values in values_of.items():
+        path = (*part, key)
+        origin = document.origin.under(path, namespace=f"{'.'.join(path)}.", rename={})
         try:
             entries[key] = validated(kind, values, origin)
         except ConfigError as error:

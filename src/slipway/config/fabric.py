@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from .base import Settings, invalid, matching
+from .base import PositiveFloat, Settings, invalid, matching
 from .document import KeyPath, Origin
 from .errors import Problem, suggestion
 from .hosts import HostSettings
@@ -89,6 +89,10 @@ VariableValue = Annotated[
 ]
 
 
+# Of the line rate: no link reaches more.
+Share = Annotated[PositiveFloat, Field(le=1)]
+
+
 class HcaSettings(Settings):
     """A port of a host channel adapter, the same on every host. `rail` is the number of the switch
     at which ports of all hosts meet, where each has its own."""
@@ -99,15 +103,28 @@ class HcaSettings(Settings):
     rail: Annotated[int, Field(ge=0, le=255)] | None = None
 
 
+class CheckSettings(Settings):
+    """What the check of a host's fabric asks for, instead of catalog/fabric_thresholds.yaml: shares
+    of the line rate and of the other rails' median, and microseconds."""
+
+    EXAMPLE = "{bandwidth_share: 0.9, latency_us: 100}"
+    bandwidth_share: Share | None = None
+    rail_share: Share | None = None
+    latency_us: PositiveFloat | None = None
+    jitter_us: PositiveFloat | None = None
+
+
 class MemberSettings(Settings):
     """What every fabric has. `allow_tcp` lets pipelines cross hosts over TCP, `member_silence_s` is
     after how long a silent member's group ends, and `environment` overrides single variables of
-    members."""
+    members. With `check`, hosts measure TCP with each other before they take members; RDMA they
+    measure in any case."""
 
     EXAMPLE = "{allow_tcp: true}"
     allow_tcp: bool = False
     member_silence_s: Annotated[int, Field(ge=1, le=300)] = 5
     environment: Mapping[VariableName, VariableValue] = Field(default_factory=dict)
+    check: CheckSettings | None = None
 
 
 class InterfaceSettings(MemberSettings):

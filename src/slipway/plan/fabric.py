@@ -24,6 +24,27 @@ class Hca:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """Of the check of a fabric before work. `source` is where the value comes from."""
+
+    value: float
+    source: str
+    date: str  # ISO 8601, when the source was read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricCheckPlan:
+    """The check of the hosts of a pool with groups, before they take members."""
+
+    bundle: str
+    rate_gbit_per_s: float | None  # of each rail; None where the pool states none
+    thresholds: Mapping[str, Threshold] = field(hash=False)
+    # Whether a host takes members though something could not be checked.
+    gaps_admit: bool
+    measures: bool  # whether hosts measure with each other without being asked to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FabricSpec:
     """The fabric of a pool. None means that drivers and libraries decide."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .aws import AwsPlan
 from .endpoint import Endpoint
-from .fabric import FabricSpec
+from .fabric import FabricCheckPlan, FabricSpec
 from .figures import (
     ColdStart,
     Cost,
@@ -114,6 +114,7 @@ class Pool:
     device_plugin: DevicePluginPlan | None  # None for a CPU pool
     model_store: ModelStore | None  # None: below the runtime folder, whose size is not known
     image: ContainerImage | None  # None: engines run from environments of the hosts
+    fabric_check: FabricCheckPlan | None = None  # None for a pool without groups
 
     def __post_init__(self) -> None:
         if bool(self.hosts) == (self.range is not None):

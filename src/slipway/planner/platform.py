@@ -98,7 +98,9 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         ]
     )
     placements = _placements(inputs, supplies, placed)
-    pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
+    pools = tuple(
+        plan_pool(supply, placed, inputs.catalog, artifacts) for supply in supplies.values()
+    )
     models = tuple(
         plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
         for each in placed

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slipway.config.artifacts import Artifacts
+from slipway.config.catalog import Catalog
 from slipway.plan.figures import Figure
 from slipway.plan.platform import DevicePluginPlan, NodeRange, Pool
 
+from .fabric.check import plan_check
 from .fleet.packing import devices, nodes_needed
 from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 from .supply.supply import Supply
@@ -17,7 +19,9 @@ from .wording import counted
 FIGURES_PORT = 9400  # that of NVIDIA's DCGM exporter
 
 
-def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) -> Pool:
+def plan_pool(
+    supply: Supply, placed: Sequence[Placed], catalog: Catalog, artifacts: Artifacts
+) -> Pool:
     """The pool with its models. Its cost is that of its nodes at the declared load."""
     models = in_use(supply, placed)
     return Pool(
@@ -41,6 +45,7 @@ def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) ->
         device_plugin=_device_plugin(supply, artifacts),
         model_store=supply.model_store,
         image=supply.image,
+        fabric_check=plan_check(supply, models, catalog, artifacts),
     )
 
 

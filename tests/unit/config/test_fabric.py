@@ -263,3 +263,31 @@ def test_groups_do_not_span_domains(other: str | None) -> None:
     assert "rack1 is in hall-1" in problem.message
     assert problem.value == {"rack1": "hall-1", "rack3": other}
     assert "a pool of its own" in problem.fix
+
+
+@pytest.mark.parametrize("pool", [LOCAL, CPU, OWNED, H100], ids=["local", "cpu", "gpu", "aws"])
+def test_thresholds_of_the_check_may_be_stated_for_every_pool(pool: dict[str, Any]) -> None:
+    kind = {"kind": "tcp"} if pool is not H100 else {}
+    check = settings_of(
+        pool, {**kind, "check": {"bandwidth_share": 0.5, "jitter_us": 100}}
+    ).fabric.check
+    assert (check.bandwidth_share, check.jitter_us, check.latency_us) == (0.5, 100, None)
+
+
+@pytest.mark.parametrize(
+    ("check", "key", "said"),
+    [
+        ({"bandwidth_share": 1.1}, "bandwidth_share", "1"),
+        ({"rail_share": 2}, "rail_share", "1"),
+        ({"latency_us": 0}, "latency_us", "0"),
+        ({"jitter_us": "fast"}, "jitter_us", "number"),
+        ({"hope": 1}, "hope", "unknown"),
+    ],
+)
+def test_thresholds_that_no_link_can_reach_are_refused(
+    check: dict[str, Any], key: str, said: str
+) -> None:
+    problem = refused(CPU, {"kind": "tcp", "check": check})
+    assert problem.key.endswith(f"fabric.check.{key}")
+    assert said in problem.message
+    assert problem.fix

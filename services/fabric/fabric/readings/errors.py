@@ -30,3 +30,7 @@ class ToolFailedError(ReadingError):
 
     def __init__(self, tool: str, said: str) -> None:
         super().__init__(tool, f"failed: {said}")
+
+
+class AbsentError(ReadingError):
+    """The tool says that what is planned is not there."""

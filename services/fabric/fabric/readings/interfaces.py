@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fabric.readings.errors import CutOffError, ToolFailedError, UnknownFormError
+from fabric.readings.errors import AbsentError, CutOffError, ToolFailedError, UnknownFormError
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def parse_ethtool(text: str) -> LinkSpeed:
 def parse_ip_link(text: str) -> Interface:
     """Of one interface. Raises ReadingError."""
     if said := re.search(r'^(?:Device ".*" does not exist|Cannot find device).*$', text, re.M):
-        raise ToolFailedError("ip_link", said[0])
+        raise AbsentError("ip_link", said[0])
     match = re.match(r"\d+: ([^:@\s]+)(?:@\S+)?: <([^>]*)> mtu (\d+)\s", text)
     if match is None:
         raise UnknownFormError("ip_link", "the first line has no name, flags and mtu")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from fabric.readings.errors import CutOffError, UnknownFormError
 
 _TOOL = "tcp_check"
+_UNKNOWN = ("retransmits", "received_gbit_per_s")  # may be null
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class TcpFigures:
     round_trip_median_us: float
     round_trip_p99_us: float
     retransmits: int | None
+    received_gbit_per_s: float | None = None  # from the other side; None before it was measured
 
 
 def parse_tcp(text: str) -> TcpFigures:
@@ -35,6 +37,6 @@ def parse_tcp(text: str) -> TcpFigures:
     for field in fields(figures):
         value = getattr(figures, field.name)
         known = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        if not known and not (value is None and field.name == "retransmits"):
+        if not known and not (value is None and field.name in _UNKNOWN):
             raise UnknownFormError(_TOOL, f"{field.name} is {value!r}")
     return figures

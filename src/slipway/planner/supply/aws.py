@@ -57,6 +57,9 @@ def aws_supply(
         price_date="" if declared else instance.priced_on.isoformat(),
         link_latency_us=catalog.fabrics[fabric.kind].latency_us,
         fabric=fabric,
+        fabric_limits=pool.fabric.check,
+        rail_gbps=(instance.network_sustained_gbps or instance.network_gbps)
+        / max(1, instance.efa_interfaces),
         quota_nodes=pool.quota,
         hosts=tuple(hosts),
         joins_by_itself=not pool.fixed,

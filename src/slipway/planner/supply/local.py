@@ -60,6 +60,7 @@ def local_supplies(
             node_cpu_mhz=(pool.cpu or machine.cpu_cores) * MHZ_PER_CORE,
             tasks_per_core=TASKS_PER_CORE,
             fabric=local_fabric(pool.fabric),
+            fabric_limits=pool.fabric.check,
             hosts=nodes[name],
             on_loopback=True,
         )

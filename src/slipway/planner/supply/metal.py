@@ -53,6 +53,8 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
         price_date="",
         link_latency_us=catalog.fabrics[fabric.kind].latency_us,
         fabric=fabric,
+        fabric_limits=pool.fabric.check,
+        rail_gbps=_rail_gbps(pool),
         node_memory_bytes=pool.memory or 0,
         node_cpu_mhz=(pool.cpu or 0) * MHZ_PER_CORE,
         hosts=listed_nodes(name, pool.hosts),
@@ -66,6 +68,13 @@ def _cannot_be_bare(pool: MetalPool, accelerator: Accelerator) -> bool:
     """Pools that only count their hosts can be planned without a runtime."""
     stated = bool(pool.hosts) or "runtime" in pool.model_fields_set
     return stated and pool.runtime == BARE and accelerator.vendor in IN_IMAGES_ONLY
+
+
+def _rail_gbps(pool: MetalPool) -> float | None:
+    """The rate of a host is that of its rails together."""
+    if "network_gbps" not in pool.model_fields_set:
+        return None
+    return pool.network_gbps / max(1, len(pool.fabric.hcas))
 
 
 def _image(pool: MetalPool) -> ContainerImage | None:

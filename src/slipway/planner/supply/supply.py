@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
+from slipway.config.fabric import CheckSettings
 from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Figure, Layout
 from slipway.plan.platform import ContainerImage, ModelStore, Node
@@ -35,6 +36,8 @@ class Supply:
     price_date: str
     link_latency_us: float  # of a message between two nodes, one way
     fabric: FabricSpec = field(default_factory=FabricSpec)  # between nodes
+    fabric_limits: CheckSettings | None = None  # of its check, that the user states
+    rail_gbps: float | None = None  # of each link of the fabric; None where nobody states it
     quota_nodes: int | None = None
     node_memory_bytes: int = 0  # what one node offers to tasks; 0 where unknown
     node_cpu_mhz: int = 0

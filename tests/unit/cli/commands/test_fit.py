@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from slipway.config.catalog import load_catalog
+from slipway.config.catalog import NAMES, load_catalog
 from tests.unit.plan.samples import ROOT
 
 KEYS = {
@@ -168,7 +168,7 @@ def test_the_example_of_an_entry_is_one(runner: CliRunner, tmp_path: Any) -> Non
     printed = runner.invoke(app, ["fit", "my-model-8b", "--gpu", "L4"]).stderr
     start, end = printed.index("my-model-8b:\n"), printed.index("(also, where it has them")
     (tmp_path / "catalog").mkdir()
-    for name in ("accelerators", "instances", "services", "fabrics", "fabric_variables"):
+    for name in set(NAMES) - {"models"}:
         text = (ROOT / "catalog" / f"{name}.yaml").read_text()
         (tmp_path / "catalog" / f"{name}.yaml").write_text(text)
     lines = printed[start:end].rstrip().splitlines()

@@ -27,6 +27,7 @@ NOMAD = {
         200,
         [
             {
+                "ID": "n0",
                 "Name": "cpu-0",
                 "NodePool": "cpu",
                 "Address": f"{NETWORK}.16",
@@ -38,6 +39,10 @@ NOMAD = {
             }
         ],
     ),
+    "GET /v1/node/n0": (
+        200,
+        {"NodePool": "cpu", "Meta": {}},
+    ),  # asked for where a condition holds: here, always
     "GET /v1/agent/members": (200, {"Members": []}),
     "GET /v1/jobs": (
         200,
@@ -333,6 +338,31 @@ def test_a_node_that_is_down_and_one_that_has_not_joined_are_named_with_what_men
     shown = " ".join(rendered(document).split())
     assert f"slipway forget cpu-0 -s {name} --yes" in shown
     assert f"slipway admit cpu-1 -s {name}" in shown
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_a_node_whose_fabric_failed_is_named_while_its_pool_has_groups(
+    environment: Environment, serve: Serve, groups: bool
+) -> None:
+    details = {"reason": "eth0: is down", "fix": "look at the cable", "peer": "", "unit": ""}
+    figures = {"figure": None, "threshold": None, "request": ""}
+    meta = {
+        "fabric": "failed",
+        "fabric_members": "no",
+        "unique.fabric.report": json.dumps({**details, **figures}),
+    }
+    failed = {"GET /v1/node/n0": (200, {"NodePool": "cpu", "Meta": meta})}
+    _, listed = NOMAD["GET /v1/jobs"]
+    check = {"ID": "fabric-check-cpu", "Stop": not groups, "Status": "running"}
+    jobs = {"GET /v1/jobs": (200, [*listed, check])}
+    serve({**NOMAD, **failed, **jobs}, address=f"{NETWORK}.2", port=4646)
+    plan = plan_document()
+    nodes = [{"name": "cpu-0", "pool": "cpu", "address": f"{NETWORK}.16"}]
+    plan["pools"] = [{"name": "cpu", "hosts": nodes}]
+    document = take_snapshot(environment, from_document(plan), HERE)
+    said = "takes no members of groups until the check of its fabric passes: eth0: is down"
+    assert [each["what"] for each in document["troubles"]] == ([said] if groups else [])
+    assert ("look at the cable; slipway check cpu-0" in rendered(document)) == groups
 
 
 def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(

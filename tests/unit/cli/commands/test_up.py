@@ -171,9 +171,10 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
         gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
         models=(SimpleNamespace(replica=replica),),
         pools=(
-            SimpleNamespace(device_plugin=None),
+            SimpleNamespace(device_plugin=None, fabric_check=SimpleNamespace(bundle="fabric-11")),
             SimpleNamespace(
-                device_plugin=SimpleNamespace(environment="devices-9", bundle="devices-10")
+                device_plugin=SimpleNamespace(environment="devices-9", bundle="devices-10"),
+                fabric_check=None,
             ),
         ),
         aws=None,
@@ -182,6 +183,7 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
     assert jobs == ["nomad", "envoy", "devices", "node", "triton", "vllm", "xds"]
     assert preparation._bundles(plan) == [
         ("devices", "devices-10"),
+        ("fabric", "fabric-11"),
         ("host", "host-5"),
         ("operator", "operator-8"),
         ("triton_vllm", "triton_vllm-3"),

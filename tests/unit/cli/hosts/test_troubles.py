@@ -16,7 +16,7 @@ def row(consul: str | None, nomad: str | None, **changes: Any) -> dict[str, Any]
         for name, state in (("consul", consul), ("nomad", nomad))
     }
     known = {"name": "worker-1", "in_file": True, "takes_work": "yes", "unhealthy_devices": {}}
-    return {**known, **states, **changes}
+    return {**known, "fabric": None, **states, **changes}
 
 
 def trouble_of(found: dict[str, Any], fixes: Any = MACHINES) -> Trouble | None:
@@ -75,6 +75,23 @@ def test_a_host_whose_work_an_operator_has_taken_away_is_named_and_not_absent(
     assert trouble is not None
     assert (trouble.absent, trouble.what.startswith(what)) == (False, True)
     assert trouble.fix == "slipway return worker-1 -s prod gives it work again"
+
+
+@pytest.mark.parametrize(
+    ("takes_members", "what"),
+    [
+        (False, "takes no members of groups until the check of its fabric passes: eth0: is down"),
+        (True, "has a gap in the check of its fabric, and takes members of groups: eth0: is down"),
+    ],
+)
+def test_a_host_whose_fabric_did_not_pass_is_named_with_the_reason_and_not_absent(
+    takes_members: bool, what: str
+) -> None:
+    fabric = {"takes_members": takes_members, "reason": "eth0: is down", "fix": "look at the cable"}
+    trouble = trouble_of(row("alive", "ready", fabric=fabric))
+    assert trouble is not None
+    assert (trouble.absent, trouble.what) == (False, what)
+    assert trouble.fix == "look at the cable; slipway check worker-1 -s prod checks it again"
 
 
 @pytest.mark.parametrize("states", [("failed", "down"), ("alive", "down")])

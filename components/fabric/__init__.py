@@ -1,0 +1,1 @@
+"""The check of hosts before they take members of groups."""

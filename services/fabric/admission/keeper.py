@@ -1,0 +1,181 @@
+"""Keeps what Nomad knows of each host's fabric: the metadata by which it places members."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fabric.document import report as rendered
+from fabric.findings import Finding
+from fabric.pool import VERSION, Pool
+from fabric.requests import LISTEN, MEASURE, REPORT, REQUEST, Request, write_request
+from program.http_json import Api, ApiError
+
+from admission.turns import Standing, next_pair
+from admission.verdicts import (
+    Admission,
+    admissions,
+    findings_of,
+    metadata_of,
+    read_admission,
+)
+
+LIVE = ("pending", "running", "unknown")
+MEMBER = "slipway_members"  # in the metadata of a job whose allocations are members of groups
+MEASURING_S = 120.0  # until a measurement that nobody reports of is given up
+METADATA = "/v1/client/metadata?node_id={}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A host whose check runs: its node, that node's metadata, and its report."""
+
+    node: str
+    metadata: Mapping[str, str]
+    report: Mapping[str, Any]
+
+
+@dataclass
+class Turn:
+    """A measurement that was asked for."""
+
+    id: str
+    hosts: tuple[str, str]
+    until: float
+
+    def is_over(self, seen: Mapping[str, Seen], now: float) -> bool:
+        reported = (seen[host].report["request"] for host in self.hosts if host in seen)
+        return now > self.until or all(each == self.id for each in reported)
+
+
+@dataclass
+class Keeper:
+    """`known` is by pool and host. `_turns` are the measurements that go on, by pool."""
+
+    nomad: Api
+    pools: list[Pool]
+    folder: Path
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.time
+    known: dict[tuple[str, str], Admission] = field(default_factory=dict)
+    _turns: dict[str, Turn] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Raises ApiError."""
+        for pool in self.pools:
+            seen = self._seen(pool)
+            waiting = self._let_measure(pool, seen) if pool.measures else ()
+            reports = {host: each.report for host, each in seen.items()}
+            findings = findings_of(pool, reports)
+            before = {host: read_admission(each.metadata) for host, each in seen.items()}
+            found = admissions(pool, reports, findings, before, waiting)
+            for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
+                del self.known[gone]
+            for host, admission in found.items():
+                self._tell(pool, host, seen[host], admission)
+            self._write(pool, findings)
+
+    def _seen(self, pool: Pool) -> dict[str, Seen]:
+        """By the host's name. A host whose allocation has no report yet is not seen."""
+        found: dict[str, Seen] = {}
+        for allocation in self._of_job(pool.job):
+            if allocation["ClientStatus"] != "running":
+                continue
+            try:
+                path = f"/v1/client/fs/cat/{allocation['ID']}?path=alloc/{REPORT}"
+                report = self.nomad.get(path)
+                node = self.nomad.get(f"/v1/node/{allocation['NodeID']}")
+            except ApiError:
+                continue  # it has none yet, or its node is away
+            if report["schema_version"] == VERSION:  # else its check is being replaced
+                found[node["Name"]] = Seen(node["ID"], node["Meta"] or {}, report)
+        return found
+
+    def _of_job(self, job: str) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = self.nomad.get(f"/v1/job/{quote(job)}/allocations") or []
+        except ApiError as error:
+            if error.status == 404:
+                return []
+            raise
+        return found
+
+    def _tell(self, pool: Pool, host: str, seen: Seen, admission: Admission) -> None:
+        """Nomad keeps the metadata on the node itself, over restarts."""
+        metadata = metadata_of(admission)
+        if any(seen.metadata.get(key) != value for key, value in metadata.items()):
+            self.nomad.post(METADATA.format(seen.node), {"Meta": metadata})
+        last = self.known.get((pool.name, host))
+        self.known[pool.name, host] = admission
+        if last is None or (last.verdict, last.reason) != (admission.verdict, admission.reason):
+            takes = "takes members" if admission.admitted else "takes no members"
+            why = f": {admission.reason}" if admission.reason else ""
+            self.say(f"{host} of {pool.name}: {admission.verdict}, {takes}{why}")
+
+    def _write(self, pool: Pool, findings: list[Finding]) -> None:
+        """The whole report of the pool, for `slipway check`."""
+        made = self.folder / f"fabric-{pool.name}.new"
+        made.write_text(json.dumps(rendered(findings), sort_keys=True) + "\n")
+        made.replace(made.with_suffix(".json"))
+
+    def _let_measure(self, pool: Pool, seen: Mapping[str, Seen]) -> tuple[str, ...]:
+        """The two hosts that measure now, one pair of a pool at a time."""
+        now = self.clock()
+        turn = self._turns.get(pool.name)
+        if turn is None or turn.is_over(seen, now):
+            self._turns.pop(pool.name, None)
+            pair = next_pair(self._standings(seen), now)
+            if pair is None:
+                return ()
+            turn = self._ask(seen, pair, now)
+            self._turns[pool.name] = turn
+        return turn.hosts
+
+    def _standings(self, seen: Mapping[str, Seen]) -> dict[str, Standing]:
+        jobs = self.nomad.get("/v1/jobs?meta=true") or []
+        groups = {each["ID"] for each in jobs if MEMBER in (each.get("Meta") or {})}
+        standings = {}
+        for host, each in seen.items():
+            here = self.nomad.get(f"/v1/node/{each.node}/allocations") or []
+            last = read_admission(each.metadata)
+            standings[host] = Standing(
+                idle=not any(
+                    one["JobID"] in groups and one["ClientStatus"] in LIVE for one in here
+                ),
+                measured_s=_seconds(last.measured) if last and last.measured else None,
+                failed=bool(last and last.verdict == "failed" and last.peer),
+                peer=last.peer if last else "",
+            )
+        return standings
+
+    def _ask(self, seen: Mapping[str, Seen], pair: tuple[str, str], now: float) -> Turn:
+        measures, listens = pair
+        turn = Turn(uuid.uuid4().hex[:12], pair, now + MEASURING_S)
+        where = seen[listens].report
+        for host, request in (
+            (listens, Request(turn.id, LISTEN, turn.until, measures, _address(seen, measures))),
+            (
+                measures,
+                Request(
+                    turn.id, MEASURE, turn.until, listens, _address(seen, listens), where["port"]
+                ),
+            ),
+        ):
+            metadata = {REQUEST: write_request(request)}
+            self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
+        return turn
+
+
+def _address(seen: Mapping[str, Seen], host: str) -> str:
+    return str(seen[host].report["address"])
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
