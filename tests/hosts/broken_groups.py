@@ -161,11 +161,10 @@ def break_group(checkout: Checkout, hosts: Bed, event: str) -> Broken:
             if broken.forms_by_itself:
                 until(formed, "the next formation")
         until(formed, "the next formation")
-        formed_s = time.monotonic()
+        formed_s, last_new_s = time.monotonic(), sent[-1]  # its page still says 503
         all_whole(checkout)
         ended = len(streamed.ended)
         until(lambda: len(streamed.ended) > ended + AT_ONCE)
-    last_new_s = max(each for each in sent if each < formed_s)
     return Broken(
         page=page,
         streamed=streamed,

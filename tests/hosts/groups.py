@@ -20,6 +20,7 @@ import httpx
 import yaml
 
 from cli import certificates
+from tests.hosts import leftovers
 from tests.hosts.accelerators import task_processes
 from tests.hosts.bed import FABRIC_INTERFACE, FABRIC_NETWORK, NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, listed
@@ -165,9 +166,10 @@ class Engine:
 
 
 def engines() -> list[Engine]:
-    """Those that run now, on all hosts."""
+    """Those that run now, on all hosts of this bed."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
+    for pid in leftovers.processes():
+        folder = Path(f"/proc/{pid}")
         with suppress(OSError):  # it ended
             command = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if "--master-port" in command and command[1].endswith("/engine_sim.py"):
@@ -175,7 +177,7 @@ def engines() -> list[Engine]:
                 where = (command[command.index(key) + 1] for key in MEETING)
                 found.append(
                     Engine(
-                        pid=int(folder.name),
+                        pid=pid,
                         allocation=known["NOMAD_ALLOC_ID"],
                         group=(known["NOMAD_JOB_ID"], int(known["NOMAD_ALLOC_INDEX"]) // MEMBERS),
                         place=":".join(where),
