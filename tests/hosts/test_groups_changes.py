@@ -4,6 +4,7 @@ missing."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,11 @@ TOKENS = 100
 TWO_MODELS = ("sim-a", "sim-b")
 
 
+def deployment(least: int, most: int) -> dict[str, Any]:
+    """So many groups, which are exchanged in turn: there is no room beside them."""
+    return {"pool": "cpu", "replicas": {"min": least, "max": most}, "surge": 0}
+
+
 @pytest.fixture(scope="module")
 def addresses() -> Mapping[str, str]:
     return ADDRESSES
@@ -46,8 +52,8 @@ def fabric() -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    models = {"sim-a": {"min": 1, "max": 3}}
-    with environment(hosts, tmp_path_factory, models=models, settings=SETTINGS) as made:
+    settings = {**SETTINGS, "models": {"sim-a": deployment(1, 3)}}
+    with environment(hosts, tmp_path_factory, models={}, settings=settings) as made:
         write_model(made)
         made.slipway("up")
         yield made
@@ -84,8 +90,7 @@ def test_a_drained_host_ends_its_group_after_its_requests(checkout: Checkout) ->
 
 
 def test_a_change_without_surge_exchanges_group_by_group(checkout: Checkout) -> None:
-    deployment = {"pool": "cpu", "replicas": {"min": 3, "max": 4}, "surge": 0}
-    checkout.put("models", {"sim-a": deployment})
+    checkout.put("models", {"sim-a": deployment(3, 4)})
     checkout.slipway("up")
     until(lambda: len(whole(checkout)) == 3)
     (before,) = jobs(checkout)
@@ -108,8 +113,7 @@ def whole_groups(checkout: Checkout) -> int:
 @pytest.fixture(scope="module")
 def four_groups(checkout: Checkout) -> Checkout:
     """Two groups of each of two models, which take all hosts."""
-    replicas = {"pool": "cpu", "replicas": {"min": 2, "max": 2}, "surge": 0}
-    checkout.put("models", dict.fromkeys(TWO_MODELS, replicas))
+    checkout.put("models", dict.fromkeys(TWO_MODELS, deployment(2, 2)))
     write_model(checkout, "sim-b")
     checkout.slipway("up")
     until(lambda: whole_groups(checkout) == 4)
