@@ -41,6 +41,7 @@ OLDEST = {"agents.py": 2}  # the version before the newest
 WITHOUT_DOCUMENT = {
     "firewall.py",
     "log_collectors.py",
+    "members_beyond.py",
     "publish_keys.py",
     "scaling_policies.py",
     "take_snapshot.py",
