@@ -31,7 +31,7 @@ ADMITTED = {"fabric_members": "yes"}
 # A broken group forms again on its hosts; after so many times within the interval its allocations
 # fail. So do those of a member that gives its host back: it ends at once as often
 # (services/program/group).
-RESTART = Restart(attempts=5, interval_s=600, mode="fail")
+RESTART = Restart(attempts=3, interval_s=600, mode="fail")
 
 
 def as_member(group: Group, service: str, members: int) -> Group:

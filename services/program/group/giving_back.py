@@ -13,14 +13,13 @@ import random
 from pathlib import Path
 
 NOTE = "slipway-incomplete"
-LEAST_PATIENCE = 0.75  # of the deadline
+MOST_PATIENCE = 1.5  # times the least
 
 
-def patience_s(deadline_s: float) -> float:
-    """How long a member waits for the others, at most its deadline. Members of different groups
-    differ: if incomplete groups gave up together, each would take the other's host again and again
-    without ever being whole."""
-    return deadline_s * random.uniform(LEAST_PATIENCE, 1)  # noqa: S311 (no secret)
+def patience_s(least_s: float) -> float:
+    """How long a member waits for the others: each time another while. Two incomplete groups that
+    always gave up together would take each other's hosts, and neither would ever be whole."""
+    return least_s * random.uniform(1, MOST_PATIENCE)  # noqa: S311 (no secret)
 
 
 def give_back(task_folder: Path, allocation: str, reason: str) -> None:

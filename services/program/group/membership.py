@@ -292,9 +292,9 @@ async def joined(
 ) -> AsyncIterator[tuple[Membership, Formation]]:
     """A member whose group has formed.
 
-    Raises IncompleteError if it has not by the deadline or a little earlier, and for all further
-    processes of the same allocation: its host is given back. Raises OSError if the member cannot
-    listen.
+    Raises IncompleteError if it has not after `deadline_s`, or up to half as much later, and for
+    all further processes of the same allocation: its host is given back. Raises OSError if the
+    member cannot listen.
     """
     if reason := given_back(task_folder, meeting.allocation):
         raise IncompleteError(f"this host is given back: {reason}")

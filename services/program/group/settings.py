@@ -23,7 +23,7 @@ class Group:
 
     members: int
     silence_s: float  # after so long without a word of a member the group ends
-    formation_s: float  # in which all members must be there
+    formation_s: float  # how long a member waits for the others, at least
     interface: str  # of the fabric; "" where it has the control network's address
     environment: Mapping[str, str]  # of every member's engine
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from program.group.giving_back import LEAST_PATIENCE, patience_s
+from program.group.giving_back import MOST_PATIENCE, patience_s
 from program.group.links import BEAT_S, LOOK_S, SUSPECT_BEATS, Silence
 from program.group.members import Member, leaders, read_members
 from program.group.membership import (
@@ -150,7 +150,7 @@ async def test_the_second_group_does_not_meet_the_first(file: Path) -> None:
 
 
 async def test_a_group_that_lacks_a_member_says_which(file: Path) -> None:
-    with pytest.raises(IncompleteError, match="group 0 is incomplete after 1 s: missing rank 1"):
+    with pytest.raises(IncompleteError, match="group 0 is incomplete after [12] s: missing rank 1"):
         async with join(meeting(file, 0), 1):
             pass
     with pytest.raises(IncompleteError, match="missing rank 0"):
@@ -163,15 +163,15 @@ async def test_a_member_that_gave_its_host_back_does_not_wait_again(file: Path) 
     with pytest.raises(IncompleteError, match="missing rank 1"):
         async with joined(meeting(file, 0), lambda _: None, 1, folder):
             pass
-    with pytest.raises(IncompleteError, match="given back: group 0 is incomplete after 1 s"):
+    with pytest.raises(IncompleteError, match="given back: group 0 is incomplete after [12] s"):
         async with joined(meeting(file, 0), lambda _: None, HANG_S, folder):
             pass
 
 
-def test_members_give_up_at_different_times_none_after_the_deadline() -> None:
+def test_members_give_up_at_different_times_but_within_a_bound() -> None:
     waits = {patience_s(600) for _ in range(100)}
     assert len(waits) > 1
-    assert all(LEAST_PATIENCE * 600 <= each <= 600 for each in waits)
+    assert all(600 <= each <= MOST_PATIENCE * 600 for each in waits)
 
 
 async def test_a_replacement_that_inherits_the_folder_waits_for_the_others(file: Path) -> None:
