@@ -150,7 +150,7 @@ async def test_the_second_group_does_not_meet_the_first(file: Path) -> None:
 
 
 async def test_a_group_that_lacks_a_member_says_which(file: Path) -> None:
-    with pytest.raises(IncompleteError, match=r"group 0 is incomplete after [12] s: missing rank 1"):
+    with pytest.raises(IncompleteError, match=r"group 0 .* after [12] s: missing rank 1"):
         async with join(meeting(file, 0), 1):
             pass
     with pytest.raises(IncompleteError, match="missing rank 0"):
