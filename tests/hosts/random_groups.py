@@ -86,8 +86,11 @@ class RandomGroups:
                 os.kill(self.chance.choice(alive).pid, signal.SIGKILL)
 
     def drain(self) -> None:
+        """Nomad moves a member only while all others of its job run: not one of a pool that lacks
+        another host."""
         host = self.chance.choice(list(WORKERS))
-        if host not in self.cut_hosts | self.drained:
+        (pool,) = [set(hosts) for _, hosts in PLACES.values() if host in hosts]
+        if not pool & (self.cut_hosts | self.drained):
             self.drained.add(host)
             self.checkout.slipway("drain", host)
 
