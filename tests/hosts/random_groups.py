@@ -67,11 +67,11 @@ class RandomGroups:
 
     def sequence(self) -> None:
         """Some steps that do not wait for each other, and then rest."""
-        for _ in range(self.chance.randint(1, 4)):
+        for _ in range(self.chance.randint(1, 3)):
             step = self.chance.choice(STEPS)
             self.taken.append(step)
             getattr(self, step)()
-            time.sleep(self.chance.uniform(0, 2 * SILENCE_S))  # before and after what they notice
+            time.sleep(self.chance.uniform(0, SILENCE_S + 2))  # before and after they notice
         self.mend()
         until(self.at_rest, f"rest after {self.taken}", pause_s=LOOK_S)
 
