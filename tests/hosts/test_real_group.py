@@ -21,6 +21,7 @@ WORKERS = {f"worker-{k}": f"{NETWORK}.2{1 + k}" for k in range(MEMBERS)}
 ADDRESSES = {**THREE_HOSTS, **WORKERS}
 GATEWAY = f"http://{ADDRESSES['edge-0']}:8080"
 FABRIC = {"kind": "tcp", "allow_tcp": True}
+MODELS = {MODEL: {"pool": "cpu", "replicas": {"min": 1, "max": 1}}}
 SETTINGS = {
     "pools": {
         "cpu": {
@@ -37,7 +38,7 @@ SETTINGS = {
             "cpu": 2,
         },
     },
-    "models": {MODEL: {"pool": "cpu", "replicas": {"min": 1, "max": 1}, "surge": 0}},
+    "models": MODELS,
 }
 CAPITAL = "What is the capital of France?"
 SUBJECTS = (
@@ -81,9 +82,12 @@ def test_two_hosts_answer_over_both_protocols_as_one_does(checkout: Checkout) ->
     on_one_host = [continued(prompt) for prompt in prompts]
     assert len({member.host for member in members(checkout, MODEL)}) == 1
 
+    checkout.put("models", {})  # a replica of more hosts than before needs them free
+    checkout.slipway("up")
     path = checkout.folder / f"models/{MODEL}.yaml"
     model = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**model, "parallel": {"pipeline": MEMBERS}}))
+    checkout.put("models", MODELS)
     checkout.slipway("up")
     assert {member.host for member in members(checkout, MODEL)} == set(WORKERS)
     assert [continued(prompt) for prompt in prompts] == on_one_host
