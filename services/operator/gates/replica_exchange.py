@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from program.errors import HostError
+from program.group.place import index_of
 from program.http_json import Api, ApiError
 from program.waiting import say
 
+from gates.admission import ADMITTED, asks_for_admission, free_hosts
 from gates.gateway import Gateway
 from gates.model_job import (
     ModelJob,
@@ -158,6 +160,8 @@ class Exchange:
         view = self._look()
         now, seen = time.monotonic(), view.seen
         at = None if seen.done else next_old_job(seen)
+        if at is not None and (closed := self._closed_hosts(self.old_jobs[at])):
+            at, view = None, replace(view, lacking=closed)
         if (seen.done or at is not None) and self._waits_for_the_gateway(view, now):
             return False
         if seen.done:
@@ -167,8 +171,8 @@ class Exchange:
             self._awaited = seen.placed + min(1, seen.old_jobs[at].placed)
             self._waiting_since_s = self._room_s = now
             return False
-        if not seen.stuck:
-            self._room_s = now
+        if not seen.stuck or (ADMITTED in seen.no_room and not self.old_jobs):
+            self._room_s = now  # hosts that are being measured for the first time take long
         self._give_up_in_time(view, now)
         self._report(
             f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
@@ -217,9 +221,24 @@ class Exchange:
 
     def _take_from(self, job: ModelJob) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
-        members, running = members_of(job.document()), placed(job.allocations())
-        stay = max(len(whole(running, members)) - 1, 0)
-        job.reduce_to(count_with(running, members, stay))
+        job.reduce_to(_without_one_replica(job)[0])
+
+    def _closed_hosts(self, old: ModelJob) -> str:
+        """Why no replica could follow the next one of the old job: too few hosts may take members.
+        Empty if one could."""
+        document = self.job.document()
+        if not asks_for_admission(document):
+            return ""
+        _, leaving = _without_one_replica(old)
+        free = free_hosts(self.job.nomad, document["NodePool"], {each["ID"] for each in leaving})
+        members, begun = members_of(document), placed(self.job.allocations())
+        lacks = members - (len(begun) - members * len(whole(begun, members)))
+        if free >= lacks:
+            return ""
+        return (
+            f"the next replica needs {lacks} more hosts whose fabric check has passed, and without"
+            f" one of {old.id} {free} would be free: slipway hosts says why"
+        )
 
     def _look(self) -> View:
         nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
@@ -271,6 +290,15 @@ def registered(entries: list[dict[str, Any]]) -> dict[str, str]:
         (service["Meta"] or {}).get("allocation", ""): f"{service['Address']}:{service['Port']}"
         for service in (entry["Service"] for entry in entries)
     }
+
+
+def _without_one_replica(job: ModelJob) -> tuple[int, list[dict[str, Any]]]:
+    """The count with one replica less, and the allocations that Nomad ends with it."""
+    members, running = members_of(job.document()), placed(job.allocations())
+    stay = max(len(whole(running, members)) - 1, 0)
+    count = count_with(running, members, stay)
+    by_number = sorted(running, key=lambda each: index_of(each["Name"]))
+    return count, by_number[count * members :]
 
 
 def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:

@@ -17,6 +17,7 @@ from gate import (
     wait_for_any_serving,
     wait_for_serving,
 )
+from gates.admission import ADMITTED
 from gates.model_job import ModelJob, group_of, is_reduced
 from hangs import HANG_S
 from program.group.place import index_of
@@ -79,6 +80,27 @@ def test_a_group_without_room_for_all_of_its_members_is_not_ready_and_names_the_
     assert "no room for 1 of its replicas (memory)" in done.stderr
     assert "group 0 has no place for rank 1;" in done.stderr
     assert replicas(nomad, "0") == old
+
+
+def test_no_replica_makes_room_on_a_host_that_takes_no_members(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=1)
+    old = replicas(nomad, "0")
+    changed = model_job("1", count=1)
+    (group,) = changed["Job"]["TaskGroups"]
+    group["Constraints"] = [{"LTarget": ADMITTED, "Operand": "=", "RTarget": "yes"}]
+    nomad.post("/v1/jobs", changed)
+    done = gate(cluster, "1", min_replicas=1, deadline_s=0)
+    assert done.returncode == 1
+    assert "makes room" not in done.stdout
+    assert "needs 1 more hosts whose fabric check has passed" in done.stdout + done.stderr
+    assert replicas(nomad, "0") == old
+
+    (node,) = nomad.get("/v1/nodes")
+    nomad.post(f"/v1/client/metadata?node_id={node['ID']}", {"Meta": {"fabric_members": "yes"}})
+    done = gate(cluster, "1", min_replicas=1)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Api) -> None:

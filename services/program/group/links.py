@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ BEAT_S = 0.5
 LOOK_S = 0.25
 SUSPECT_BEATS = 4  # missed in a row
 MOST_BYTES = 4096  # of a line
+IDLE_S, ASKED_AGAIN_S, UNANSWERED = 5, 2, 3  # then the kernel takes the other host for lost
 
 Message = dict[str, Any]
 
@@ -26,6 +28,7 @@ class Link:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        _keep_alive(writer)
 
     async def receive(self) -> Message:
         """The next message. Raises LinkLostError."""
@@ -50,6 +53,18 @@ class Link:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Before a formation nobody beats, so the kernel asks whether the other host lives."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, IDLE_S),
+        (socket.TCP_KEEPINTVL, ASKED_AGAIN_S),
+        (socket.TCP_KEEPCNT, UNANSWERED),
+    ):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class Silence:
