@@ -74,8 +74,9 @@ def given_by_kernel(port_range: str, reserved: str) -> list[Ports]:
 
 def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: int | None) -> None:
     """Raises HostError if the kernel may give an engine a port of something else: of the platform,
-    or SSH's, which others than members use."""
-    _, last_served = firewall.served_ports
+    or SSH's, which others than members use. Nor may SSH have a port that Nomad gives: the rules
+    close those too."""
+    first_served, last_served = firewall.served_ports
     lowest = min((each.first for each in given), default=last_served + 1)
     if lowest <= last_served:
         raise HostError(
@@ -85,7 +86,15 @@ def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: i
             f" net.ipv4.ip_local_reserved_ports={lowest}-{last_served}; and the same in"
             " /etc/sysctl.d"
         )
-    if ssh_port is not None and any(ssh_port in each for each in given):
+    if ssh_port is None:
+        return
+    if ssh_port in Ports(first_served, last_served):
+        raise HostError(
+            f"SSH listens at {ssh_port}, a port that Nomad may give a replica: the firewall of"
+            " members would close it\n"
+            f"fix: let sshd listen outside {first_served}-{last_served}"
+        )
+    if any(ssh_port in each for each in given):
         raise HostError(
             f"SSH listens at {ssh_port}, a port that the kernel may give an engine: the firewall of"
             " members would close it\n"

@@ -98,6 +98,15 @@ def test_a_host_whose_ssh_would_be_closed_is_refused() -> None:
     must_be_engines_only(given_by_kernel("32768 60999", "50022"), ALONE, 50022)
 
 
+@pytest.mark.parametrize("port", [20000, 22022, 31999])
+def test_a_host_whose_ssh_has_a_port_of_nomads_is_refused(port: int) -> None:
+    expected = rf"SSH listens at {port}.*\nfix: let sshd listen outside 20000-31999$"
+    with pytest.raises(HostError, match=expected):
+        must_be_engines_only(USUAL, ALONE, port)
+    for beside in (19999, 32000):
+        must_be_engines_only(USUAL, ALONE, beside)
+
+
 def test_the_port_of_ssh_is_that_of_this_very_connection() -> None:
     assert port_of_ssh({"SSH_CONNECTION": "10.0.0.9 51812 10.77.0.21 2222"}) == 2222
     assert port_of_ssh({}) is None
