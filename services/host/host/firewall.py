@@ -17,6 +17,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from program.errors import HostError, exit_code
@@ -45,10 +46,7 @@ def section_file(folders: Folders) -> Path:
 def load(environment: str, firewall: Firewall, ssh_port: int | None = None) -> None:
     """Puts the rules into the kernel. Raises HostError without nft, or where others than engines
     would be closed off."""
-    given = given_by_kernel(
-        (SETTINGS / "ip_local_port_range").read_text(),
-        (SETTINGS / "ip_local_reserved_ports").read_text(),
-    )
+    given = given_by_kernel(*_settings())
     must_be_engines_only(given, firewall, ssh_port)
     _nft("-f", "-", given=rules(firewall, environment, given))
 
@@ -67,19 +65,45 @@ def port_of_ssh(environment: Mapping[str, str] = os.environ) -> int | None:
 
 
 def keep(folders: Folders) -> None:
-    environment, kept, said = folders.run.name, ("", ""), ""
+    kept, said = Loaded(), ""
     while True:
         try:
-            section = section_file(folders).read_text()
-            if (section, _listed(table(environment))) != kept:
-                load(environment, _firewall(section))
-                kept, said = (section, _listed(table(environment))), ""
-                say(f"table {table(environment)} is in the kernel")
+            kept, said = kept_in_kernel(folders, kept), ""
         except (HostError, OSError) as error:
             if str(error) != said:
                 said = str(error)
                 say(said)
         time.sleep(LOOK_S)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What the rules follow from, and the table that the kernel has."""
+
+    section: str = ""
+    settings: tuple[str, ...] = ()
+    table: str = ""
+
+
+def kept_in_kernel(folders: Folders, kept: Loaded) -> Loaded:
+    """Loads the rules unless everything is as in `kept`. Returns the state afterwards."""
+    name, section, settings = (
+        table(folders.run.name),
+        section_file(folders).read_text(),
+        _settings(),
+    )
+    if Loaded(section, settings, _listed(name)) == kept:
+        return kept
+    load(folders.run.name, _firewall(section))
+    say(f"table {name} is in the kernel")
+    return Loaded(section, settings, _listed(name))
+
+
+def _settings() -> tuple[str, str]:
+    """The range of ports that the kernel gives, and what of it is reserved."""
+    names = ("ip_local_port_range", "ip_local_reserved_ports")
+    port_range, reserved = ((SETTINGS / name).read_text() for name in names)
+    return port_range, reserved
 
 
 def _load_from_disk(folders: Folders) -> None:

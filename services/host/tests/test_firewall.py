@@ -1,0 +1,104 @@
+"""The firewall of members in a kernel that these tests play: its settings, and its nft."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from host import firewall
+from host.firewall import Loaded, kept_in_kernel, section_file
+from host.firewall_rules import Firewall
+from program.errors import HostError
+from program.folders import Folders, to_json, write_private
+
+ALONE = Firewall(members=("10.77.0.21", "10.77.0.22"), clients=(), served_ports=(20000, 31999))
+# Has the transaction that it was given last, as the kernel has the table.
+NFT = """#!/bin/sh
+case $1 in
+    -f) cat > {table} ;;
+    list) cat {table} ;;
+    delete) rm {table} ;;
+esac
+"""
+
+
+class Kernel:
+    def __init__(self, folder: Path) -> None:
+        self.settings, self.nft, self.table = folder / "settings", folder / "nft", folder / "table"
+        self.settings.mkdir(parents=True)
+        self.set("ip_local_port_range", "32768\t60999")
+        self.set("ip_local_reserved_ports", "")
+        self.nft.write_text(NFT.format(table=self.table))
+        self.nft.chmod(0o755)
+
+    def set(self, name: str, value: str) -> None:
+        (self.settings / name).write_text(f"{value}\n")
+
+    @property
+    def closed(self) -> str:
+        """The rule that refuses connections."""
+        return self.table.read_text().partition("\t\ttcp dport {")[2].partition("}")[0].strip()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    made = Kernel(tmp_path / "kernel")
+    monkeypatch.setattr(firewall, "SETTINGS", made.settings)
+    monkeypatch.setattr(firewall, "NFT", str(made.nft))
+    return made
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    made = Folders(run=tmp_path / "metal", cache=tmp_path / "cache", scratch=tmp_path / "scratch")
+    write_private(section_file(made), to_json(dataclasses.asdict(ALONE)))
+    return made
+
+
+def test_rules_that_are_as_they_were_are_left_alone(kernel: Kernel, folders: Folders) -> None:
+    kept = kept_in_kernel(folders, Loaded())
+    loaded = kernel.table.stat().st_mtime_ns
+    assert kept_in_kernel(folders, kept) == kept
+    assert kernel.table.stat().st_mtime_ns == loaded
+
+
+def flush(kernel: Kernel) -> None:
+    kernel.table.unlink()
+
+
+def widen(kernel: Kernel) -> None:
+    kernel.set("ip_local_port_range", "32768\t65535")
+
+
+def reserve(kernel: Kernel) -> None:
+    kernel.set("ip_local_reserved_ports", "60000-60999")
+
+
+@pytest.mark.parametrize(
+    ("change", "closed"),
+    [
+        (flush, "20000-31999, 32768-60999"),
+        (widen, "20000-31999, 32768-65535"),
+        (reserve, "20000-31999, 32768-59999"),
+    ],
+)
+def test_rules_follow_the_table_and_the_settings_of_the_kernel(
+    kernel: Kernel, folders: Folders, change: Callable[[Kernel], None], closed: str
+) -> None:
+    kept = kept_in_kernel(folders, Loaded())
+    assert kernel.closed == "20000-31999, 32768-60999"
+    change(kernel)
+    kept_in_kernel(folders, kept)
+    assert kernel.closed == closed
+
+
+def test_a_range_that_comes_to_hold_ports_of_the_platform_is_reported_and_the_rules_stay(
+    kernel: Kernel, folders: Folders
+) -> None:
+    kept = kept_in_kernel(folders, Loaded())
+    kernel.set("ip_local_port_range", "1024\t65535")
+    with pytest.raises(HostError, match="begins at 1024"):
+        kept_in_kernel(folders, kept)
+    assert kernel.closed == "20000-31999, 32768-60999"
