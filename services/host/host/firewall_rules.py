@@ -38,7 +38,8 @@ class Ports:
 class Firewall:
     """Addresses of this pool's hosts on the control network, and of the hosts that send requests to
     replicas. `networks` are those of the pool's hosts on the fabric's `interfaces`: without any,
-    everybody there is a member. `served_ports` are the first and the last that Nomad gives."""
+    everybody there is a member, unless the interface is the control network's as well.
+    `served_ports` are the first and the last that Nomad gives."""
 
     members: tuple[str, ...]
     clients: tuple[str, ...]
@@ -107,10 +108,13 @@ def table(environment: str) -> str:
     return f"slipway-{environment}"
 
 
-def rules(firewall: Firewall, environment: str, given: Sequence[Ports]) -> str:
-    """One transaction that puts the environment's table into the place of an earlier one."""
+def rules(
+    firewall: Firewall, environment: str, given: Sequence[Ports], control: Sequence[str] = ()
+) -> str:
+    """One transaction that puts the environment's table into the place of an earlier one. `control`
+    are the interfaces of this host that have an address of `members`."""
     name = table(environment)
-    lines = "".join(f"\t\t{line}\n" for line in _input(firewall, given))
+    lines = "".join(f"\t\t{line}\n" for line in _input(firewall, given, control))
     return (
         f"table inet {name}\n"
         f"delete table inet {name}\n"
@@ -122,22 +126,31 @@ def rules(firewall: Firewall, environment: str, given: Sequence[Ports]) -> str:
     )
 
 
-def _input(firewall: Firewall, given: Sequence[Ports]) -> Iterator[str]:
+def _input(firewall: Firewall, given: Sequence[Ports], control: Sequence[str]) -> Iterator[str]:
     yield "type filter hook input priority filter; policy accept;"
     yield f"{LATER_PACKET} accept"
     # A connection to an own address comes from lo as well.
     yield 'iifname "lo" accept'
-    control = f'iifname "{firewall.control_interface}" ' if firewall.control_interface else ""
-    yield f"{control}ip saddr {_set(firewall.members)} accept"
-    if firewall.interfaces:
-        fabric = _set([f'"{each}"' for each in firewall.interfaces])
-        networks = f"ip saddr {_set(firewall.networks)} " if firewall.networks else ""
-        yield f"iifname {fabric} {networks}accept"
+    yield from _from_members(firewall, control)
     served = Ports(*firewall.served_ports)
     if firewall.clients:
         yield f"tcp dport {served} ip saddr {_set(firewall.clients)} accept"
     closed = _set([served, *given])
     yield f"tcp dport {closed} reject with tcp reset"
+
+
+def _from_members(firewall: Firewall, control: Sequence[str]) -> Iterator[str]:
+    shared = () if firewall.networks else sorted({*control} & {*firewall.interfaces})
+    stated = {firewall.control_interface, *shared} if firewall.control_interface else ()
+    yield f"{_over(sorted(stated))}ip saddr {_set(firewall.members)} accept"
+    if fabric := [each for each in firewall.interfaces if each not in shared]:
+        networks = f"ip saddr {_set(firewall.networks)} " if firewall.networks else ""
+        yield f"{_over(fabric)}{networks}accept"
+
+
+def _over(interfaces: Sequence[str]) -> str:
+    names = [f'"{each}"' for each in interfaces]
+    return f"iifname {_set(names)} " if names else ""
 
 
 def _ranges(text: str) -> Iterator[Ports]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from host import firewall
-from host.firewall import Loaded, kept_in_kernel, section_file
+from host.firewall import Loaded, kept_in_kernel, load, section_file
 from host.firewall_rules import Firewall
 from program.errors import HostError
 from program.folders import Folders, to_json, write_private
@@ -24,6 +25,11 @@ esac
 """
 
 
+IP = """#!/bin/sh
+cat {addresses}
+"""
+
+
 class Kernel:
     def __init__(self, folder: Path) -> None:
         self.settings, self.nft, self.table = folder / "settings", folder / "nft", folder / "table"
@@ -32,6 +38,18 @@ class Kernel:
         self.set("ip_local_reserved_ports", "")
         self.nft.write_text(NFT.format(table=self.table))
         self.nft.chmod(0o755)
+        self.ip, self.addresses = folder / "ip", folder / "addresses.json"
+        self.has(lo=["127.0.0.1"], eno1=["10.77.0.21"], fab0=["10.80.0.21"])
+        self.ip.write_text(IP.format(addresses=self.addresses))
+        self.ip.chmod(0o755)
+
+    def has(self, **addresses: Sequence[str]) -> None:
+        """The host's addresses, by interface."""
+        links = [
+            {"ifname": name, "addr_info": [{"family": "inet", "local": each} for each in own]}
+            for name, own in addresses.items()
+        ]
+        self.addresses.write_text(json.dumps(links))
 
     def set(self, name: str, value: str) -> None:
         (self.settings / name).write_text(f"{value}\n")
@@ -47,6 +65,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel(tmp_path / "kernel")
     monkeypatch.setattr(firewall, "SETTINGS", made.settings)
     monkeypatch.setattr(firewall, "NFT", str(made.nft))
+    monkeypatch.setattr(firewall, "IP", str(made.ip))
     return made
 
 
@@ -102,3 +121,25 @@ def test_a_range_that_comes_to_hold_ports_of_the_platform_is_reported_and_the_ru
     with pytest.raises(HostError, match="begins at 1024"):
         kept_in_kernel(folders, kept)
     assert kernel.closed == "20000-31999, 32768-60999"
+
+
+def test_nobody_but_members_comes_over_the_interface_with_the_hosts_own_address(
+    kernel: Kernel,
+) -> None:
+    load("metal", dataclasses.replace(ALONE, interfaces=("eno1",)))
+    assert '"eno1"' not in kernel.table.read_text()
+    load("metal", dataclasses.replace(ALONE, interfaces=("fab0",)))
+    assert 'iifname { "fab0" } accept' in kernel.table.read_text()
+
+
+def test_rules_follow_the_own_address_to_another_interface(
+    kernel: Kernel, folders: Folders
+) -> None:
+    section = dataclasses.asdict(dataclasses.replace(ALONE, interfaces=("eno1",)))
+    write_private(section_file(folders), to_json(section))
+    kernel.has(eno1=[])  # as at a start of the machine
+    kept = kept_in_kernel(folders, Loaded())
+    assert 'iifname { "eno1" } accept' in kernel.table.read_text()
+    kernel.has(eno1=["10.99.0.1", "10.77.0.21"])
+    kept_in_kernel(folders, kept)
+    assert '"eno1"' not in kernel.table.read_text()

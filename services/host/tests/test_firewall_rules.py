@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,9 @@ ON_A_FABRIC = dataclasses.replace(
 )
 
 
-def chain(firewall: Firewall) -> list[str]:
+def chain(firewall: Firewall, control: Sequence[str] = ("eno1",)) -> list[str]:
     """The rules, in the order in which they are asked."""
-    text = rules(firewall, "metal", USUAL)
+    text = rules(firewall, "metal", USUAL, control)
     inside = text.partition("chain input {\n")[2].partition("\t}\n")[0]
     return [line.strip() for line in inside.splitlines()]
 
@@ -54,11 +55,35 @@ def test_only_members_reach_engines_and_only_clients_beside_them_reach_replicas(
 
 def test_members_come_over_the_interfaces_of_the_plan() -> None:
     assert chain(ON_A_FABRIC)[3:5] == [
-        'iifname "eno1" ip saddr { 10.77.0.21, 10.77.0.22 } accept',
+        'iifname { "eno1" } ip saddr { 10.77.0.21, 10.77.0.22 } accept',
         'iifname { "ens1f0", "ens2f0" } ip saddr { 10.80.0.16/28 } accept',
     ]
     open_fabric = dataclasses.replace(ON_A_FABRIC, networks=())
     assert chain(open_fabric)[4] == 'iifname { "ens1f0", "ens2f0" } accept'
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "stated", "expected"),
+    [
+        (("eno1",), "", ["ip saddr { MEMBERS } accept"]),
+        (("eno1",), "eno1", ['iifname { "eno1" } ip saddr { MEMBERS } accept']),
+        (("eno1",), "eno2", ['iifname { "eno1", "eno2" } ip saddr { MEMBERS } accept']),
+        (
+            ("eno1", "ens1f0"),
+            "",
+            ["ip saddr { MEMBERS } accept", 'iifname { "ens1f0" } accept'],
+        ),
+    ],
+)
+def test_only_members_come_over_an_interface_of_fabric_and_control_network(
+    interfaces: tuple[str, ...], stated: str, expected: list[str]
+) -> None:
+    shared = dataclasses.replace(ALONE, interfaces=interfaces, control_interface=stated)
+    members = ", ".join(ALONE.members)
+    assert chain(shared)[3:-2] == [each.replace("MEMBERS", members) for each in expected]
+    with_networks = dataclasses.replace(shared, networks=("10.80.0.16/28",))
+    names = ", ".join(f'"{each}"' for each in interfaces)
+    assert chain(with_networks)[4] == f"iifname {{ {names} }} ip saddr {{ 10.80.0.16/28 }} accept"
 
 
 def test_new_rules_take_the_place_of_earlier_ones_in_one_transaction() -> None:
