@@ -8,9 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from host import firewall
+from host import firewall, systemd
+from host.document import Unit, Units
 from host.firewall import Loaded, kept_in_kernel, load, section_file
 from host.firewall_rules import Firewall
+from host.supervisors import supervisor_of
+from host.systemd import Systemd
+from host.unit_files import ROOT
 from program.errors import HostError
 from program.folders import Folders, to_json, write_private
 
@@ -143,3 +147,21 @@ def test_rules_follow_the_own_address_to_another_interface(
     kernel.has(eno1=["10.99.0.1", "10.77.0.21"])
     kept_in_kernel(folders, kept)
     assert '"eno1"' not in kernel.table.read_text()
+
+
+def test_a_removal_finds_the_rules_of_an_apply_that_got_no_further(
+    kernel: Kernel, folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("UNITS", "TEMPORARY_FILES"):
+        monkeypatch.setattr(systemd, name, tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", lambda *arguments: "")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    section_file(folders).unlink()
+    asked = Systemd(folders, Units({"nomad": Unit(user=ROOT, runs_tasks=True)}))
+    asked.guard(ALONE)
+    assert kernel.closed
+    known = supervisor_of(folders)
+    assert known is not None
+    known.remove()
+    assert not kernel.table.exists()
+    assert not section_file(folders).exists()
