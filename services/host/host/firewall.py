@@ -47,8 +47,9 @@ def section_file(folders: Folders) -> Path:
 def load(environment: str, firewall: Firewall, ssh_port: int | None = None) -> None:
     """Puts the rules into the kernel. Raises HostError without nft, or where others than engines
     would be closed off."""
-    given = given_by_kernel(*_settings())
-    must_be_engines_only(given, firewall, ssh_port)
+    port_range, reserved = _settings()
+    given = given_by_kernel(port_range, reserved)
+    must_be_engines_only(given, firewall, ssh_port, reserved=reserved)
     text = rules(firewall, environment, given, _control_interfaces(firewall))
     _nft("-f", "-", given=text)
 

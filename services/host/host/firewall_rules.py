@@ -73,10 +73,12 @@ def given_by_kernel(port_range: str, reserved: str) -> list[Ports]:
     return [*found, Ports(first, last)] if first <= last else found
 
 
-def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: int | None) -> None:
+def must_be_engines_only(
+    given: Sequence[Ports], firewall: Firewall, ssh_port: int | None, *, reserved: str
+) -> None:
     """Raises HostError if the kernel may give an engine a port of something else: of the platform,
     or SSH's, which others than members use. Nor may SSH have a port that Nomad gives: the rules
-    close those too."""
+    close those too. `reserved` is the host's setting, to which a fix adds."""
     first_served, last_served = firewall.served_ports
     lowest = min((each.first for each in given), default=last_served + 1)
     if lowest <= last_served:
@@ -84,8 +86,7 @@ def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: i
             f"net.ipv4.ip_local_port_range begins at {lowest}: the kernel may give an engine a port"
             f" that this host serves others at, up to {last_served}\n"
             f"fix: sysctl -w net.ipv4.ip_local_port_range='32768 60999', or"
-            f" net.ipv4.ip_local_reserved_ports={lowest}-{last_served}; and the same in"
-            " /etc/sysctl.d"
+            f" {_reserving(Ports(lowest, last_served), reserved)}; and the same in /etc/sysctl.d"
         )
     if ssh_port is None:
         return
@@ -99,9 +100,15 @@ def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: i
         raise HostError(
             f"SSH listens at {ssh_port}, a port that the kernel may give an engine: the firewall of"
             " members would close it\n"
-            f"fix: sysctl -w net.ipv4.ip_local_reserved_ports={ssh_port}, and the same in"
+            f"fix: sysctl -w {_reserving(Ports(ssh_port, ssh_port), reserved)}, and the same in"
             " /etc/sysctl.d"
         )
+
+
+def _reserving(ports: Ports, reserved: str) -> str:
+    """The setting with these ports as well: a value takes the place of the one before."""
+    before = reserved.strip()
+    return f"net.ipv4.ip_local_reserved_ports={before}{',' if before else ''}{ports}"
 
 
 def table(environment: str) -> str:

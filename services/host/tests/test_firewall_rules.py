@@ -112,24 +112,37 @@ def test_a_port_that_the_host_reserves_is_left_alone(reserved: str, left: list[s
 
 def test_a_range_that_holds_ports_of_the_platform_is_refused_with_the_setting() -> None:
     with pytest.raises(HostError, match=r"begins at 1024.*up to 31999\nfix: sysctl -w") as raised:
-        must_be_engines_only([Ports(1024, 65535)], ALONE, None)
+        must_be_engines_only([Ports(1024, 65535)], ALONE, None, reserved="\n")
     assert "net.ipv4.ip_local_reserved_ports=1024-31999" in str(raised.value)
-    must_be_engines_only(given_by_kernel("1024 65535", "1024-31999"), ALONE, 22)
+    must_be_engines_only(
+        given_by_kernel("1024 65535", "1024-31999"), ALONE, 22, reserved="1024-31999"
+    )
 
 
 def test_a_host_whose_ssh_would_be_closed_is_refused() -> None:
     with pytest.raises(HostError, match=r"SSH listens at 50022.*\nfix: .*reserved_ports=50022"):
-        must_be_engines_only(USUAL, ALONE, 50022)
-    must_be_engines_only(given_by_kernel("32768 60999", "50022"), ALONE, 50022)
+        must_be_engines_only(USUAL, ALONE, 50022, reserved="\n")
+    must_be_engines_only(given_by_kernel("32768 60999", "50022"), ALONE, 50022, reserved="50022")
+
+
+def test_the_setting_that_mends_it_keeps_what_the_host_reserves_already() -> None:
+    reserved = "8080,40000-40009\n"
+    ssh = given_by_kernel("32768 60999", reserved)
+    with pytest.raises(HostError, match=r"reserved_ports=8080,40000-40009,50022, and the same in"):
+        must_be_engines_only(ssh, ALONE, 50022, reserved=reserved)
+    wide = given_by_kernel("1024 65535", reserved)
+    expected = r"reserved_ports=8080,40000-40009,1024-31999; and the same in"
+    with pytest.raises(HostError, match=expected):
+        must_be_engines_only(wide, ALONE, None, reserved=reserved)
 
 
 @pytest.mark.parametrize("port", [20000, 22022, 31999])
 def test_a_host_whose_ssh_has_a_port_of_nomads_is_refused(port: int) -> None:
     expected = rf"SSH listens at {port}.*\nfix: let sshd listen outside 20000-31999$"
     with pytest.raises(HostError, match=expected):
-        must_be_engines_only(USUAL, ALONE, port)
+        must_be_engines_only(USUAL, ALONE, port, reserved="\n")
     for beside in (19999, 32000):
-        must_be_engines_only(USUAL, ALONE, beside)
+        must_be_engines_only(USUAL, ALONE, beside, reserved="\n")
 
 
 def test_the_port_of_ssh_is_that_of_this_very_connection() -> None:
