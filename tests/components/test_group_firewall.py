@@ -49,7 +49,9 @@ OVER_TWO = model_file(
 ON_ONE = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8}, load=None, slo={})
 
 
-def on_metal(model: Mapping[str, Any] = OVER_TWO, fabric: Any = FABRIC) -> PlatformPlan:
+def on_metal(
+    model: Mapping[str, Any] = OVER_TWO, fabric: Any = FABRIC, **gateway: Any
+) -> PlatformPlan:
     def hosts(pool: str) -> list[dict[str, str]]:
         return [
             {"name": name, "address": address}
@@ -66,7 +68,7 @@ def on_metal(model: Mapping[str, Any] = OVER_TWO, fabric: Any = FABRIC) -> Platf
         deployments={model["name"]: {"pools": ["gpu"], "replicas": {"min": 1, "max": 1}}},
         server_hosts=[{"name": "server-0", "address": "10.40.0.11"}],
         ssh={"known_hosts": "known_hosts"},
-        gateway={"pool": "edge"},
+        gateway={"pool": "edge"} | gateway,
     )
     return make_plan(dataclasses.replace(inputs, artifacts=WITH_AGENTS))
 
@@ -113,6 +115,22 @@ def test_a_host_with_members_lets_in_its_pool_and_the_gateway() -> None:
 def test_without_a_network_of_the_fabric_members_come_from_their_hosts_addresses() -> None:
     found = documents(on_metal(fabric="infiniband"))["gpu-0"]["firewall"]
     assert found.keys() == {"members", "clients", "served_ports"}
+
+
+@pytest.mark.parametrize("port", [20000, 31999, 32768, 65535])
+def test_a_gateway_beside_members_has_no_port_that_the_firewall_closes(port: int) -> None:
+    expected = (
+        rf"(?s)gateway.port: .*closes to clients: .*found {port}.*fix: use a port below 20000"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        on_metal(pool="gpu", port=port)
+    on_metal(pool="edge", port=port)
+    on_metal(ON_ONE, pool="gpu", port=port)
+
+
+@pytest.mark.parametrize("port", [8080, 19999, 32000, 32767])
+def test_a_gateway_beside_members_may_have_a_port_that_stays_open(port: int) -> None:
+    assert on_metal(pool="gpu", port=port).gateway.clients.port == port
 
 
 def test_hosts_without_members_rule_over_no_connections() -> None:

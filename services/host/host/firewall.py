@@ -17,6 +17,7 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from program.errors import HostError, exit_code
@@ -32,7 +33,8 @@ from host.firewall_rules import (
     table,
 )
 
-NFT = "/usr/sbin/nft"
+NFT, IP = "/usr/sbin/nft", "/usr/sbin/ip"
+PACKAGES = {"nft": "nftables", "ip": "iproute2"}
 SETTINGS = Path("/proc/sys/net/ipv4")
 LOOK_S = 5
 
@@ -45,12 +47,11 @@ def section_file(folders: Folders) -> Path:
 def load(environment: str, firewall: Firewall, ssh_port: int | None = None) -> None:
     """Puts the rules into the kernel. Raises HostError without nft, or where others than engines
     would be closed off."""
-    given = given_by_kernel(
-        (SETTINGS / "ip_local_port_range").read_text(),
-        (SETTINGS / "ip_local_reserved_ports").read_text(),
-    )
-    must_be_engines_only(given, firewall, ssh_port)
-    _nft("-f", "-", given=rules(firewall, environment, given))
+    port_range, reserved = _settings()
+    given = given_by_kernel(port_range, reserved)
+    must_be_engines_only(given, firewall, ssh_port, reserved=reserved)
+    text = rules(firewall, environment, given, _control_interfaces(firewall))
+    _nft("-f", "-", given=text)
 
 
 def unload(environment: str) -> None:
@@ -67,19 +68,57 @@ def port_of_ssh(environment: Mapping[str, str] = os.environ) -> int | None:
 
 
 def keep(folders: Folders) -> None:
-    environment, kept, said = folders.run.name, ("", ""), ""
+    kept, said = Loaded(), ""
     while True:
         try:
-            section = section_file(folders).read_text()
-            if (section, _listed(table(environment))) != kept:
-                load(environment, _firewall(section))
-                kept, said = (section, _listed(table(environment))), ""
-                say(f"table {table(environment)} is in the kernel")
+            kept, said = kept_in_kernel(folders, kept), ""
         except (HostError, OSError) as error:
             if str(error) != said:
                 said = str(error)
                 say(said)
         time.sleep(LOOK_S)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What the rules follow from, and the table that the kernel has."""
+
+    section: str = ""
+    settings: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    table: str = ""
+
+
+def kept_in_kernel(folders: Folders, kept: Loaded) -> Loaded:
+    """Loads the rules unless everything is as in `kept`. Returns the state afterwards."""
+    name, section = table(folders.run.name), section_file(folders).read_text()
+    firewall = _firewall(section)
+    found = Loaded(section, _settings(), _control_interfaces(firewall), _listed(name))
+    if found == kept:
+        return kept
+    load(folders.run.name, firewall)
+    say(f"table {name} is in the kernel")
+    return replace(found, table=_listed(name))
+
+
+def _settings() -> tuple[str, str]:
+    """The range of ports that the kernel gives, and what of it is reserved."""
+    names = ("ip_local_port_range", "ip_local_reserved_ports")
+    port_range, reserved = ((SETTINGS / name).read_text() for name in names)
+    return port_range, reserved
+
+
+def _control_interfaces(firewall: Firewall) -> tuple[str, ...]:
+    """This host's interfaces with an address of the control network, where the rules differ for
+    them."""
+    if firewall.networks or not firewall.interfaces:
+        return ()
+    listed = json.loads(_done(IP, "-json", "-4", "address", "show"))
+    return tuple(
+        link["ifname"]
+        for link in listed
+        if {each.get("local") for each in link.get("addr_info", [])} & {*firewall.members}
+    )
 
 
 def _load_from_disk(folders: Folders) -> None:
@@ -99,17 +138,21 @@ def _listed(name: str) -> str:
 
 
 def _nft(*arguments: str, given: str = "") -> None:
+    _done(NFT, *arguments, given=given)
+
+
+def _done(*command: str, given: str = "") -> str:
+    """What the program prints. Raises HostError without it, and if it fails."""
     try:
-        done = subprocess.run(
-            [NFT, *arguments], input=given, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise HostError(
-            f"there is no {NFT}, which closes the ports of members to others\n"
-            "fix: apt install nftables"
+            f"there is no {command[0]}, which closing the ports of members to others needs\n"
+            f"fix: apt install {PACKAGES[Path(command[0]).name]}"
         ) from None
     if done.returncode:
-        raise HostError(f"{NFT} {' '.join(arguments)}: {done.stderr.strip()}")
+        raise HostError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main() -> int:

@@ -38,7 +38,8 @@ class Ports:
 class Firewall:
     """Addresses of this pool's hosts on the control network, and of the hosts that send requests to
     replicas. `networks` are those of the pool's hosts on the fabric's `interfaces`: without any,
-    everybody there is a member. `served_ports` are the first and the last that Nomad gives."""
+    everybody there is a member, unless the interface is the control network's as well.
+    `served_ports` are the first and the last that Nomad gives."""
 
     members: tuple[str, ...]
     clients: tuple[str, ...]
@@ -72,36 +73,55 @@ def given_by_kernel(port_range: str, reserved: str) -> list[Ports]:
     return [*found, Ports(first, last)] if first <= last else found
 
 
-def must_be_engines_only(given: Sequence[Ports], firewall: Firewall, ssh_port: int | None) -> None:
+def must_be_engines_only(
+    given: Sequence[Ports], firewall: Firewall, ssh_port: int | None, *, reserved: str
+) -> None:
     """Raises HostError if the kernel may give an engine a port of something else: of the platform,
-    or SSH's, which others than members use."""
-    _, last_served = firewall.served_ports
+    or SSH's, which others than members use. Nor may SSH have a port that Nomad gives: the rules
+    close those too. `reserved` is the host's setting, to which a fix adds."""
+    first_served, last_served = firewall.served_ports
     lowest = min((each.first for each in given), default=last_served + 1)
     if lowest <= last_served:
         raise HostError(
             f"net.ipv4.ip_local_port_range begins at {lowest}: the kernel may give an engine a port"
             f" that this host serves others at, up to {last_served}\n"
             f"fix: sysctl -w net.ipv4.ip_local_port_range='32768 60999', or"
-            f" net.ipv4.ip_local_reserved_ports={lowest}-{last_served}; and the same in"
-            " /etc/sysctl.d"
+            f" {_reserving(Ports(lowest, last_served), reserved)}; and the same in /etc/sysctl.d"
         )
-    if ssh_port is not None and any(ssh_port in each for each in given):
+    if ssh_port is None:
+        return
+    if ssh_port in Ports(first_served, last_served):
+        raise HostError(
+            f"SSH listens at {ssh_port}, a port that Nomad may give a replica: the firewall of"
+            " members would close it\n"
+            f"fix: let sshd listen outside {first_served}-{last_served}"
+        )
+    if any(ssh_port in each for each in given):
         raise HostError(
             f"SSH listens at {ssh_port}, a port that the kernel may give an engine: the firewall of"
             " members would close it\n"
-            f"fix: sysctl -w net.ipv4.ip_local_reserved_ports={ssh_port}, and the same in"
+            f"fix: sysctl -w {_reserving(Ports(ssh_port, ssh_port), reserved)}, and the same in"
             " /etc/sysctl.d"
         )
+
+
+def _reserving(ports: Ports, reserved: str) -> str:
+    """The setting with these ports as well: a value takes the place of the one before."""
+    before = reserved.strip()
+    return f"net.ipv4.ip_local_reserved_ports={before}{',' if before else ''}{ports}"
 
 
 def table(environment: str) -> str:
     return f"slipway-{environment}"
 
 
-def rules(firewall: Firewall, environment: str, given: Sequence[Ports]) -> str:
-    """One transaction that puts the environment's table into the place of an earlier one."""
+def rules(
+    firewall: Firewall, environment: str, given: Sequence[Ports], control: Sequence[str] = ()
+) -> str:
+    """One transaction that puts the environment's table into the place of an earlier one. `control`
+    are the interfaces of this host that have an address of `members`."""
     name = table(environment)
-    lines = "".join(f"\t\t{line}\n" for line in _input(firewall, given))
+    lines = "".join(f"\t\t{line}\n" for line in _input(firewall, given, control))
     return (
         f"table inet {name}\n"
         f"delete table inet {name}\n"
@@ -113,22 +133,31 @@ def rules(firewall: Firewall, environment: str, given: Sequence[Ports]) -> str:
     )
 
 
-def _input(firewall: Firewall, given: Sequence[Ports]) -> Iterator[str]:
+def _input(firewall: Firewall, given: Sequence[Ports], control: Sequence[str]) -> Iterator[str]:
     yield "type filter hook input priority filter; policy accept;"
     yield f"{LATER_PACKET} accept"
     # A connection to an own address comes from lo as well.
     yield 'iifname "lo" accept'
-    control = f'iifname "{firewall.control_interface}" ' if firewall.control_interface else ""
-    yield f"{control}ip saddr {_set(firewall.members)} accept"
-    if firewall.interfaces:
-        fabric = _set([f'"{each}"' for each in firewall.interfaces])
-        networks = f"ip saddr {_set(firewall.networks)} " if firewall.networks else ""
-        yield f"iifname {fabric} {networks}accept"
+    yield from _from_members(firewall, control)
     served = Ports(*firewall.served_ports)
     if firewall.clients:
         yield f"tcp dport {served} ip saddr {_set(firewall.clients)} accept"
     closed = _set([served, *given])
     yield f"tcp dport {closed} reject with tcp reset"
+
+
+def _from_members(firewall: Firewall, control: Sequence[str]) -> Iterator[str]:
+    shared = () if firewall.networks else sorted({*control} & {*firewall.interfaces})
+    stated = {firewall.control_interface, *shared} if firewall.control_interface else ()
+    yield f"{_over(sorted(stated))}ip saddr {_set(firewall.members)} accept"
+    if fabric := [each for each in firewall.interfaces if each not in shared]:
+        networks = f"ip saddr {_set(firewall.networks)} " if firewall.networks else ""
+        yield f"{_over(fabric)}{networks}accept"
+
+
+def _over(interfaces: Sequence[str]) -> str:
+    names = [f'"{each}"' for each in interfaces]
+    return f"iifname {_set(names)} " if names else ""
 
 
 def _ranges(text: str) -> Iterator[Ports]:

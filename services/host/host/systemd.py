@@ -78,6 +78,7 @@ class Systemd:
             return
         section = to_json(dataclasses.asdict(firewall))
         if not holds(section_file(self.folders), section):
+            self._remember()  # `remove` finds the rules even if nothing else of this run succeeds
             load(self.environment, firewall, port_of_ssh())
             write_private(section_file(self.folders), section)
 

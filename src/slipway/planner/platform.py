@@ -29,7 +29,7 @@ from slipway.plan.platform import (
 
 from .aws import plan_aws
 from .aws_prices import BesidePools, beside_pools, beside_warnings
-from .fabric.refusals import several_domains, unpublished_variables
+from .fabric.refusals import closed_gateway, several_domains, unpublished_variables
 from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
 from .fleet.packing import hosts_of, needs, pool_placement
 from .fleet.placed import Placed
@@ -106,7 +106,12 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         for each in placed
     )
     zones = settings.aws.zones if isinstance(settings, AwsSettings) and settings.aws else ()
-    raise_if_any([*several_domains(settings.pools, models, zones, origin)])
+    raise_if_any(
+        [
+            *several_domains(settings.pools, models, zones, origin),
+            *closed_gateway(settings.gateway, settings.pools, models, origin),
+        ]
+    )
     aws = plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models))
     beside = beside_pools(inputs, aws)
     cost = aged(_cost(pools, beside, placed, paid_supplies(supplies, pools)), today)

@@ -9,10 +9,16 @@ from slipway.config.catalog import Catalog, VariableList
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
 from slipway.config.fabric import domain_problems
+from slipway.config.gateway import GatewaySettings
 from slipway.config.metal import MetalPool
 from slipway.config.settings import PoolSettings
 from slipway.plan.fabric import FabricSpec
 from slipway.plan.platform import ModelWithoutJobs
+from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT
+
+# Of net.ipv4.ip_local_port_range, by default (Linux, networking/ip-sysctl). A host may have another
+# range, which ends higher.
+FIRST_EPHEMERAL_PORT = 32768
 
 
 def unpublished_variables(
@@ -42,13 +48,37 @@ def several_domains(
 ) -> Iterator[Problem]:
     """Pools that are not one placement domain though a model takes groups of their hosts. On AWS
     such a pool is one cluster placement group: elastic, and in one of the network's `zones`."""
-    groups = {model.pool: model.name for model in models if model.replica.nodes > 1}
-    for name, model in sorted(groups.items()):
+    for name, model in sorted(_with_groups(models).items()):
         pool = pools[name]
         if isinstance(pool, MetalPool):
             yield from domain_problems(name, pool.hosts, model, origin)
         elif isinstance(pool, AwsPool):
             yield from _not_one_placement_group(name, pool, model, zones, origin)
+
+
+def closed_gateway(
+    gateway: GatewaySettings,
+    pools: Mapping[str, PoolSettings],
+    models: Iterable[ModelWithoutJobs],
+    origin: Origin,
+) -> Iterator[Problem]:
+    """A gateway on hosts whose firewall closes its port to clients (docs/adr/0030)."""
+    model = _with_groups(models).get(gateway.pool)
+    if model is None or not isinstance(pools[gateway.pool], MetalPool):
+        return
+    if FIRST_PORT <= gateway.port <= LAST_PORT or gateway.port >= FIRST_EPHEMERAL_PORT:
+        yield origin.problem(
+            ("gateway", "port"),
+            f"is one that the firewall of pool {gateway.pool}'s hosts closes to clients: {model}"
+            " takes several of them",
+            value=gateway.port,
+            fix=f"use a port below {FIRST_PORT}, e.g. 8080, or give the gateway another pool",
+        )
+
+
+def _with_groups(models: Iterable[ModelWithoutJobs]) -> dict[str, str]:
+    """Pool -> a model that takes several hosts of it."""
+    return {model.pool: model.name for model in models if model.replica.nodes > 1}
 
 
 def _not_one_placement_group(
