@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -143,11 +144,10 @@ def _decisive(host: str, findings: Sequence[Finding], verdict: Verdict) -> Findi
 
 
 def _check(pool: Pool, reports: Mapping[str, Report]) -> Check:
-    """As schemas/fabric-check.schema.json. Hosts of a pool are alike: what is not planned is as on
-    the first."""
+    """As schemas/fabric-check.schema.json."""
     document = {
         "schema_version": VERSION,
-        "planned": _planned(pool, next(iter(reports.values()))),
+        "planned": _planned(pool, reports),
         "thresholds": pool.thresholds,
         "hosts": [{"name": host, "outputs": report["outputs"]} for host, report in reports.items()],
         "pairs": [
@@ -158,8 +158,13 @@ def _check(pool: Pool, reports: Mapping[str, Report]) -> Check:
     return read_check(document)
 
 
-def _planned(pool: Pool, report: Report) -> dict[str, Any]:
-    return completed(pool.planned, report["interface"], report["devices"])
+def _planned(pool: Pool, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Hosts of a pool are alike: what is not planned is as on the first. Adapters are those that at
+    least half of the hosts use, so one whose port went down is missed."""
+    first = next(iter(reports.values()))
+    hosts = Counter(device for report in reports.values() for device in set(report["devices"]))
+    usual = sorted(device for device, count in hosts.items() if 2 * count >= len(reports))
+    return completed(pool.planned, first["interface"], usual)
 
 
 def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -185,7 +190,7 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
 
 def _passes(pool: Pool, host: str, pair: Mapping[str, Any], reports: Mapping[str, Report]) -> bool:
     document = {
-        "planned": _planned(pool, reports[host]),
+        "planned": _planned(pool, reports),
         "thresholds": pool.thresholds,
         "hosts": [],
         "pairs": [{"host": host, "peer": pair["peer"], "outputs": pair["outputs"]}],

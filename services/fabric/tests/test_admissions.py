@@ -19,6 +19,7 @@ from admission.verdicts import (
 from fabric.pool import Pool, read_pools
 from jsonschema import Draft202012Validator
 from program.errors import InputError
+from recordings import FOLDER
 from reports import ABSENT, DOWN, UP, pair, pool, report
 
 from catalog import ROOT, thresholds
@@ -106,6 +107,25 @@ def test_a_host_without_any_adapter_takes_no_members_where_rdma_is_planned() -> 
     admission = judged(rdma, {"one": report()})["one"]
     assert not admission.admitted
     assert admission.verdict == "gap"  # no tool of it is installed either
+
+
+def test_without_planned_adapters_one_that_most_hosts_use_is_missed_where_it_is_down() -> None:
+    rdma = pool(planned={"kind": "infiniband"}, thresholds=thresholds("infiniband"))
+    text = (FOLDER / "ibstat_two_rails_ndr.txt").read_text()
+    one_down = text[::-1].replace("evitcA", "nwoD", 1)[::-1]
+    first = report(devices=["mlx5_0"], outputs=[ibstat(one_down)])
+    other = report(devices=["mlx5_0", "mlx5_1"], outputs=[ibstat(text)])
+    found = judged(rdma, {"one": first, "two": other, "three": other})
+    assert found["one"].reason == "mlx5_1: Down, LinkUp"
+    assert {host: each.verdict for host, each in found.items()} == {
+        "one": "failed",
+        "two": "gap",  # other tools did not run
+        "three": "gap",
+    }
+
+
+def ibstat(text: str) -> dict[str, Any]:
+    return {"tool": "ibstat", "text": text, "exit_code": 0}
 
 
 def test_both_hosts_of_a_slow_link_fail_until_a_third_one_tells_which_it_is() -> None:
