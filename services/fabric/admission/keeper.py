@@ -50,14 +50,16 @@ class Turn:
     hosts: tuple[str, str]
     until: float
 
-    def is_over(self, seen: Mapping[str, Seen], now: float) -> bool:
-        reported = (seen[host].report["request"] for host in self.hosts if host in seen)
-        return now > self.until or all(each == self.id for each in reported)
+    def unanswered(self, seen: Mapping[str, Seen]) -> list[str]:
+        """A host that has gone is waited for no more."""
+        here = [host for host in self.hosts if host in seen]
+        return [host for host in here if seen[host].report["request"] != self.id]
 
 
 @dataclass
 class Keeper:
-    """`known` is by pool and host. `_turns` are the measurements that go on, by pool."""
+    """`known` is by pool and host, and so are `_asked` and `_silent`: when a host was last asked to
+    measure, and when its answer was given up. `_turns` are the measurements that go on, by pool."""
 
     nomad: Api
     pools: list[Pool]
@@ -66,6 +68,8 @@ class Keeper:
     clock: Callable[[], float] = time.time
     known: dict[tuple[str, str], Admission] = field(default_factory=dict)
     _turns: dict[str, Turn] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], float] = field(default_factory=dict)
+    _silent: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def look(self) -> None:
         """Raises ApiError."""
@@ -128,17 +132,30 @@ class Keeper:
     def _let_measure(self, pool: Pool, seen: Mapping[str, Seen]) -> tuple[str, ...]:
         """The two hosts that measure now, one pair of a pool at a time."""
         now = self.clock()
-        turn = self._turns.get(pool.name)
-        if turn is None or turn.is_over(seen, now):
-            self._turns.pop(pool.name, None)
-            pair = next_pair(self._standings(seen), now)
+        if not self._goes_on(pool, seen, now):
+            pair = next_pair(self._standings(pool, seen), now)
             if pair is None:
                 return ()
-            turn = self._ask(seen, pair, now)
-            self._turns[pool.name] = turn
-        return turn.hosts
+            for host in pair:
+                self._asked[pool.name, host] = now
+                self._silent.pop((pool.name, host), None)
+            self._turns[pool.name] = self._ask(seen, pair, now)
+        return self._turns[pool.name].hosts
 
-    def _standings(self, seen: Mapping[str, Seen]) -> dict[str, Standing]:
+    def _goes_on(self, pool: Pool, seen: Mapping[str, Seen], now: float) -> bool:
+        turn = self._turns.get(pool.name)
+        if turn is None:
+            return False
+        unanswered = turn.unanswered(seen)
+        if unanswered and now <= turn.until:
+            return True
+        for host in unanswered:
+            self._silent[pool.name, host] = now
+            self.say(f"{host} of {pool.name}: did not answer when it was asked to measure")
+        del self._turns[pool.name]
+        return False
+
+    def _standings(self, pool: Pool, seen: Mapping[str, Seen]) -> dict[str, Standing]:
         jobs = self.nomad.get("/v1/jobs?meta=true") or []
         groups = {each["ID"] for each in jobs if MEMBER in (each.get("Meta") or {})}
         standings = {}
@@ -152,6 +169,8 @@ class Keeper:
                 measured_s=_seconds(last.measured) if last and last.measured else None,
                 failed=bool(last and last.verdict == "failed" and last.peer),
                 peer=last.peer if last else "",
+                asked_s=self._asked.get((pool.name, host)),
+                silent_s=self._silent.get((pool.name, host)),
             )
         return standings
 

@@ -239,6 +239,10 @@ IDLE = Standing(idle=True, measured_s=None)
             ("one", "three"),
         ),
         ({"one": Standing(True, RETRY_S, failed=True), "two": Standing(True, 0)}, None),
+        # One that was asked waits for those that were not; one that did not answer is left out.
+        ({"one": Standing(True, None, asked_s=9), "two": IDLE, "three": IDLE}, ("three", "two")),
+        ({"one": Standing(True, None, silent_s=9), "two": IDLE, "three": IDLE}, ("three", "two")),
+        ({"one": Standing(True, None, silent_s=0), "two": IDLE}, ("one", "two")),
     ],
 )
 def test_hosts_that_hold_nothing_measure_in_turns(

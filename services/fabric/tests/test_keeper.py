@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from admission.keeper import MEASURING_S, Keeper
+from admission.turns import RETRY_S
 from fabric.pool import Pool
 from fabric.requests import REQUEST, read_request
 from jsonschema import Draft202012Validator
@@ -124,4 +125,20 @@ def test_a_measurement_of_which_nobody_reports_is_given_up(tmp_path: Path) -> No
     assert first.until == kept.clock() + MEASURING_S
     kept.clock = lambda: first.until + 1
     kept.look()
+    assert nomad.request("one") == first
+    kept.clock = lambda: first.until + 1 + RETRY_S
+    kept.look()
     assert nomad.request("one").id != first.id
+
+
+def test_one_host_that_does_not_answer_holds_up_no_others(tmp_path: Path) -> None:
+    nomad = FakeNomad(mute=report(), one=report(), two=report())
+    kept = keeper(nomad, tmp_path, pool(measures=True))
+    kept.look()
+    first = nomad.request("mute")
+    assert nomad.request("one").id == first.id
+    nomad.reports["one"] = report(request=first.id)
+    kept.clock = lambda: first.until + 1
+    kept.look()
+    assert nomad.request("mute") == first
+    assert {nomad.request("one").peer, nomad.request("two").peer} == {"one", "two"}
