@@ -16,8 +16,10 @@ from fabric.document import report as rendered
 from fabric.findings import Finding
 from fabric.pool import VERSION, Pool
 from fabric.requests import LISTEN, MEASURE, REPORT, REQUEST, Request, write_request
+from program.errors import InputError
 from program.http_json import Api, ApiError
 
+from admission.reports import problem_of
 from admission.turns import Standing, next_pair
 from admission.verdicts import (
     Admission,
@@ -59,7 +61,8 @@ class Turn:
 @dataclass
 class Keeper:
     """`known` is by pool and host, and so are `_asked` and `_silent`: when a host was last asked to
-    measure, and when its answer was given up. `_turns` are the measurements that go on, by pool."""
+    measure, and when its answer was given up; and `_bad`: what is wrong with its report. `_turns`
+    are the measurements that go on, by pool."""
 
     nomad: Api
     pools: list[Pool]
@@ -70,24 +73,35 @@ class Keeper:
     _turns: dict[str, Turn] = field(default_factory=dict)
     _asked: dict[tuple[str, str], float] = field(default_factory=dict)
     _silent: dict[tuple[str, str], float] = field(default_factory=dict)
+    _bad: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Raises ApiError."""
+        """An agent or a server that is away, or a plan that cannot be judged, holds up one pool."""
         for pool in self.pools:
-            seen = self._seen(pool)
-            waiting = self._let_measure(pool, seen) if pool.measures else ()
-            reports = {host: each.report for host, each in seen.items()}
-            findings = findings_of(pool, reports)
-            before = {host: read_admission(each.metadata) for host, each in seen.items()}
-            found = admissions(pool, reports, findings, before, waiting)
-            for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
-                del self.known[gone]
-            for host, admission in found.items():
+            try:
+                self._look(pool)
+            except (ApiError, InputError) as error:
+                self.say(f"{pool.name}: {error}")
+
+    def _look(self, pool: Pool) -> None:
+        seen = self._seen(pool)
+        waiting = self._let_measure(pool, seen) if pool.measures else ()
+        reports = {host: each.report for host, each in seen.items()}
+        findings = findings_of(pool, reports)
+        self._write(pool, findings)
+        before = {host: read_admission(each.metadata) for host, each in seen.items()}
+        found = admissions(pool, reports, findings, before, waiting)
+        for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
+            del self.known[gone]
+        for host, admission in found.items():
+            try:
                 self._tell(pool, host, seen[host], admission)
-            self._write(pool, findings)
+            except ApiError as error:  # the others are told all the same
+                self.say(f"{host} of {pool.name}: {error}")
 
     def _seen(self, pool: Pool) -> dict[str, Seen]:
-        """By the host's name. A host whose allocation has no report yet is not seen."""
+        """By the host's name. A host whose allocation has no report yet, or one that cannot be
+        judged, is not seen."""
         found: dict[str, Seen] = {}
         for allocation in self._of_job(pool.job):
             if allocation["ClientStatus"] != "running":
@@ -98,9 +112,18 @@ class Keeper:
                 node = self.nomad.get(f"/v1/node/{allocation['NodeID']}")
             except ApiError:
                 continue  # it has none yet, or its node is away
-            if report["schema_version"] == VERSION:  # else its check is being replaced
+            if self._is_good(pool, node["Name"], report):
                 found[node["Name"]] = Seen(node["ID"], node["Meta"] or {}, report)
         return found
+
+    def _is_good(self, pool: Pool, host: str, report: Any) -> bool:
+        if isinstance(report, dict) and report.get("schema_version") != VERSION:
+            return False  # its check is being replaced
+        problem = problem_of(pool, host, report)
+        if problem and self._bad.get((pool.name, host)) != problem:
+            self.say(f"{host} of {pool.name}: its report is left out: {problem}")
+        self._bad[pool.name, host] = problem
+        return not problem
 
     def _of_job(self, job: str) -> list[dict[str, Any]]:
         try:
@@ -139,7 +162,7 @@ class Keeper:
             for host in pair:
                 self._asked[pool.name, host] = now
                 self._silent.pop((pool.name, host), None)
-            self._turns[pool.name] = self._ask(seen, pair, now)
+            self._turns[pool.name] = self._ask(pool, seen, pair, now)
         return self._turns[pool.name].hosts
 
     def _goes_on(self, pool: Pool, seen: Mapping[str, Seen], now: float) -> bool:
@@ -174,7 +197,8 @@ class Keeper:
             )
         return standings
 
-    def _ask(self, seen: Mapping[str, Seen], pair: tuple[str, str], now: float) -> Turn:
+    def _ask(self, pool: Pool, seen: Mapping[str, Seen], pair: tuple[str, str], now: float) -> Turn:
+        """A host that cannot be asked is one that does not answer."""
         measures, listens = pair
         turn = Turn(uuid.uuid4().hex[:12], pair, now + MEASURING_S)
         where = seen[listens].report
@@ -188,7 +212,11 @@ class Keeper:
             ),
         ):
             metadata = {REQUEST: write_request(request)}
-            self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
+            try:
+                self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
+            except ApiError as error:
+                self.say(f"{host} of {pool.name}: {error}")
+                break
         return turn
 
 

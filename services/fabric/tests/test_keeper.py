@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from admission.keeper import MEASURING_S, Keeper
 from admission.turns import RETRY_S
 from fabric.pool import Pool
@@ -28,6 +29,7 @@ class FakeNomad:
         self.metadata: dict[str, dict[str, str]] = {host: {} for host in reports}
         self.members: set[str] = set()
         self.writes = 0
+        self.away: set[str] = set()  # these take no metadata
 
     def get(self, path: str) -> Any:
         if path == "/v1/job/fabric-check-cpu/allocations":
@@ -48,6 +50,8 @@ class FakeNomad:
 
     def post(self, path: str, body: Any) -> None:
         host = path.removeprefix("/v1/client/metadata?node_id=")
+        if host in self.away:
+            raise ApiError("no path to node", 500)
         self.metadata[host].update(body["Meta"])
         self.writes += 1
 
@@ -142,3 +146,72 @@ def test_one_host_that_does_not_answer_holds_up_no_others(tmp_path: Path) -> Non
     kept.look()
     assert nomad.request("mute") == first
     assert {nomad.request("one").peer, nomad.request("two").peer} == {"one", "two"}
+
+
+def test_a_host_that_takes_no_metadata_holds_up_no_others(tmp_path: Path) -> None:
+    nomad = FakeNomad(one=report(), two=report(link=DOWN))
+    nomad.away = {"one"}
+    said: list[str] = []
+    keeper(nomad, tmp_path, pool(), said).look()
+    assert nomad.admitted() == {"one": None, "two": "no"}
+    assert said[0] == "one of cpu: no path to node"
+    assert json.loads((tmp_path / "fabric-cpu.json").read_text())["hosts"]["two"] == "fail"
+
+
+def test_a_host_that_cannot_be_asked_to_measure_holds_up_no_others(tmp_path: Path) -> None:
+    nomad = FakeNomad(one=report(), two=report(), three=report())
+    nomad.members = {"three"}
+    nomad.away = {"two"}
+    keeper(nomad, tmp_path, pool(measures=True)).look()
+    assert nomad.admitted() == {"one": "no", "two": None, "three": "yes"}
+
+
+UNKNOWN_TOOL = {"tool": "rootkit", "text": "", "exit_code": 0}
+NO_TEXT = {"tool": "ip_link", "text": 5, "exit_code": 0}
+
+
+@pytest.mark.parametrize(
+    ("forged", "said"),
+    [
+        ([], "TypeError"),
+        (None, "TypeError"),
+        ({"schema_version": 1}, "KeyError: 'key'"),
+        (report(outputs=[UNKNOWN_TOOL]), "the tool 'rootkit' is unknown here"),
+        (report(outputs=[NO_TEXT]), "the output of ip_link is no text"),
+        (report(outputs="ibstat"), "outputs is no list"),
+        (report(pairs=({"peer": "two", "at": "now", "outputs": []},)), "ValueError"),
+        (report(pairs=(pair("one", 9.0),)), "pairs has no other host: 'one'"),
+    ],
+)
+def test_a_forged_report_is_none_and_holds_up_no_others(
+    forged: Any, said: str, tmp_path: Path
+) -> None:
+    nomad = FakeNomad(one=report(), two=report())
+    get = nomad.get
+
+    def forging(path: str) -> Any:
+        return forged if path.startswith("/v1/client/fs/cat/one?") else get(path)
+
+    nomad.get = forging  # type: ignore[method-assign]
+    lines: list[str] = []
+    kept = keeper(nomad, tmp_path, pool(), lines)
+    kept.look()
+    kept.look()
+    assert nomad.admitted() == {"one": None, "two": "yes"}
+    (line,) = [each for each in lines if each.startswith("one")]
+    assert line.startswith(f"one of cpu: its report is left out: {said}")
+
+
+def test_a_pool_that_cannot_be_judged_holds_up_no_others(tmp_path: Path) -> None:
+    nomad = FakeNomad(one=report())
+    kept = keeper(nomad, tmp_path, pool())
+
+    def get(path: str) -> Any:
+        if "fabric-check-away" in path:
+            raise ApiError("no leader", 500)
+        return FakeNomad.get(nomad, path)
+
+    nomad.get = get  # type: ignore[method-assign]
+    kept.pools.insert(0, pool(name="away", job="fabric-check-away"))
+    kept.look()
+    assert nomad.admitted() == {"one": "yes"}
