@@ -20,7 +20,7 @@ from program.errors import InputError
 from program.http_json import Api, ApiError
 
 from admission.reports import problem_of
-from admission.turns import Standing, next_pair
+from admission.turns import Standing, next_pair, unmeasured
 from admission.verdicts import (
     Admission,
     admissions,
@@ -153,17 +153,16 @@ class Keeper:
         made.replace(made.with_suffix(".json"))
 
     def _let_measure(self, pool: Pool, seen: Mapping[str, Seen]) -> tuple[str, ...]:
-        """The two hosts that measure now, one pair of a pool at a time."""
+        """Those that wait for a measurement. One pair of a pool measures at a time."""
         now = self.clock()
-        if not self._goes_on(pool, seen, now):
-            pair = next_pair(self._standings(pool, seen), now)
-            if pair is None:
-                return ()
+        going_on = self._goes_on(pool, seen, now)
+        standings = self._standings(pool, seen)
+        if not going_on and (pair := next_pair(standings, now)):
             for host in pair:
                 self._asked[pool.name, host] = now
                 self._silent.pop((pool.name, host), None)
             self._turns[pool.name] = self._ask(pool, seen, pair, now)
-        return self._turns[pool.name].hosts
+        return unmeasured(standings)
 
     def _goes_on(self, pool: Pool, seen: Mapping[str, Seen], now: float) -> bool:
         turn = self._turns.get(pool.name)

@@ -54,6 +54,12 @@ def next_pair(hosts: Mapping[str, Standing], now_s: float) -> tuple[str, str] | 
     return None
 
 
+def unmeasured(hosts: Mapping[str, Standing]) -> tuple[str, ...]:
+    """Those that have yet to measure, while there is another one to measure with."""
+    idle = [name for name, each in hosts.items() if each.idle]
+    return tuple(name for name in idle if len(idle) > 1 and hosts[name].measured_s is None)
+
+
 def _is_due(host: Standing, now_s: float) -> bool:
     if host.measured_s is None:
         return True

@@ -215,3 +215,17 @@ def test_a_pool_that_cannot_be_judged_holds_up_no_others(tmp_path: Path) -> None
     kept.pools.insert(0, pool(name="away", job="fabric-check-away"))
     kept.look()
     assert nomad.admitted() == {"one": "yes"}
+
+
+def test_every_host_waits_for_its_own_measurement(tmp_path: Path) -> None:
+    hosts = ("four", "one", "three", "two")
+    nomad = FakeNomad(**{host: report() for host in hosts})
+    kept = keeper(nomad, tmp_path, pool(measures=True))
+    kept.look()
+    assert nomad.admitted() == dict.fromkeys(hosts, "no")
+    turn = nomad.request("four")
+    assert (turn.role, turn.peer) == ("measure", "one")
+    nomad.reports["four"] = report(request=turn.id, pairs=(pair("one", 9.0),))
+    nomad.reports["one"] = report(request=turn.id)
+    kept.look()
+    assert nomad.admitted() == {"four": "yes", "one": "yes", "three": "no", "two": "no"}
