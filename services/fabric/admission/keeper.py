@@ -182,6 +182,8 @@ class Keeper:
         groups = {each["ID"] for each in jobs if MEMBER in (each.get("Meta") or {})}
         standings = {}
         for host, each in seen.items():
+            if not each.report["address"]:
+                continue  # nobody reaches it
             here = self.nomad.get(f"/v1/node/{each.node}/allocations") or []
             last = read_admission(each.metadata)
             standings[host] = Standing(

@@ -20,6 +20,8 @@ WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.GAP: "gap"}
 YES, NO = "yes", "no"
 ALONE = "not measured with another host yet"
 NOTHING, LOOK = "nothing was checked", "slipway logs shows what its check says"
+NO_ADDRESS = "has no IPv4 address"
+GIVE_ADDRESS = "give it one (ip -4 address shows them), or name another in the pool's interfaces"
 MEASURE = "it is measured once another host of the pool holds no member; slipway check HOST HOST"
 
 Report = Mapping[str, Any]  # schemas/fabric-host.schema.json
@@ -67,7 +69,19 @@ def findings_of(pool: Pool, reports: Mapping[str, Report]) -> list[Finding]:
     if not reports:
         return []
     check = _check(pool, reports)
-    return judge(check.planned, check.thresholds, check.hosts, check.pairs)
+    found = judge(check.planned, check.thresholds, check.hosts, check.pairs)
+    return [*found, *_without_address(reports)]
+
+
+def _without_address(reports: Mapping[str, Report]) -> list[Finding]:
+    """Members listen at the host's address on the fabric."""
+    interfaces = {
+        host: report["interface"] for host, report in reports.items() if not report["address"]
+    }
+    return [
+        Finding(host, "link", Verdict.FAIL, f"{name}: {NO_ADDRESS}", GIVE_ADDRESS, subject=name)
+        for host, name in interfaces.items()
+    ]
 
 
 def admissions(

@@ -70,6 +70,15 @@ def test_a_link_that_is_down_or_missing_keeps_members_off_and_is_named(
     assert one.fix
 
 
+def test_a_host_without_an_address_on_the_fabric_takes_no_members() -> None:
+    found = judged(pool(), {"one": report(address=""), "two": report()})
+    assert found["two"].admitted
+    one = found["one"]
+    assert (one.verdict, one.admitted, one.check) == ("failed", False, "link")
+    assert one.reason == "eth0: has no IPv4 address"
+    assert one.fix
+
+
 def test_a_host_with_another_mtu_than_most_is_named_where_none_is_planned() -> None:
     reports = {"one": report(), "two": report(), "three": report(link=UP.replace("1500", "9000"))}
     found = judged(pool(), reports)

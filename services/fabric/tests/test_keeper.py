@@ -229,3 +229,10 @@ def test_every_host_waits_for_its_own_measurement(tmp_path: Path) -> None:
     nomad.reports["one"] = report(request=turn.id)
     kept.look()
     assert nomad.admitted() == {"four": "yes", "one": "yes", "three": "no", "two": "no"}
+
+
+def test_a_host_without_an_address_is_not_asked_to_measure(tmp_path: Path) -> None:
+    nomad = FakeNomad(none=report(address=""), one=report(), two=report())
+    keeper(nomad, tmp_path, pool(measures=True)).look()
+    assert nomad.request("none") is None
+    assert nomad.request("one").peer == "two"
