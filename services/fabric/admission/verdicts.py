@@ -30,7 +30,8 @@ Report = Mapping[str, Any]  # schemas/fabric-host.schema.json
 @dataclass(frozen=True)
 class Admission:
     """What is known of a host. `measured` is when it last took part in a measurement that counts,
-    empty if never. The figures are those of what decided: the first failure, or else gap."""
+    empty if never. The figures are those of what decided: the first failure, or else gap. `key` is
+    that of the host's report."""
 
     verdict: str
     admitted: bool
@@ -43,6 +44,7 @@ class Admission:
     unit: str = ""
     measured: str = ""
     request: str = ""
+    key: str = ""
 
 
 def metadata_of(admission: Admission) -> dict[str, str]:
@@ -101,15 +103,19 @@ def admissions(
     measured, waiting = _measured(reports), set(to_be_measured)
     made: dict[str, Admission] = {}
     for host, report in reports.items():
-        known = {"measured": measured.get(host, ""), "request": report["request"]}
         verdict = verdicts.get(host, Verdict.GAP)
         last = before.get(host)
+        known = {
+            "measured": max(measured.get(host, ""), _still_measured(last, report["key"])),
+            "request": report["request"],
+            "key": report["key"],
+        }
         if verdict is Verdict.FAIL:
             decided = _decisive(host, findings, verdict)
             made[host] = _admission(host, decided, admitted=False, **known)
         elif last and _outlives(last, known["measured"]):
-            made[host] = replace(last, request=report["request"])
-        elif host not in measured and _must_be_measured(pool, host, waiting):
+            made[host] = replace(last, request=report["request"], key=report["key"])
+        elif not known["measured"] and _must_be_measured(pool, host, waiting):
             alone = Finding(host, "bandwidth", Verdict.GAP, ALONE, MEASURE)
             made[host] = _admission(host, alone, admitted=False, **known)
         elif verdict is Verdict.GAP:
@@ -118,6 +124,13 @@ def admissions(
         else:
             made[host] = Admission(WORDS[Verdict.PASS], admitted=True, **known)
     return made
+
+
+def _still_measured(last: Admission | None, key: str) -> str:
+    """When the host measured, if it passed with the settings that it has. Its figures end with the
+    allocation of its check, and a host with a member cannot measure again."""
+    holds = last is not None and last.verdict == WORDS[Verdict.PASS] and last.key == key
+    return last.measured if last and holds else ""
 
 
 def _outlives(last: Admission, measured: str) -> bool:
@@ -130,9 +143,8 @@ def _must_be_measured(pool: Pool, host: str, waiting: set[str]) -> bool:
     return pool.measures and (host in waiting or not pool.gaps_admit)
 
 
-def _admission(
-    host: str, decided: Finding, *, admitted: bool, measured: str, request: str
-) -> Admission:
+def _admission(host: str, decided: Finding, *, admitted: bool, **known: str) -> Admission:
+    """`known` are `measured`, `request` and `key`."""
     other = decided.peer if decided.host == host else decided.host
     return Admission(
         WORDS[decided.verdict],
@@ -144,8 +156,7 @@ def _admission(
         figure=decided.figure,
         threshold=decided.threshold,
         unit=decided.unit,
-        measured=measured,
-        request=request,
+        **known,
     )
 
 

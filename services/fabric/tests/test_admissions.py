@@ -48,7 +48,7 @@ def rated(*pairs: Any, **changes: Any) -> dict[str, Any]:
 
 def test_a_host_whose_own_checks_pass_takes_members_before_anyone_has_measured() -> None:
     admission = judged(pool(), {"one": report()})["one"]
-    assert admission == Admission("passed", admitted=True)
+    assert admission == Admission("passed", admitted=True, key="a")
 
 
 def test_a_report_follows_its_schema() -> None:
@@ -203,6 +203,26 @@ def test_over_rdma_nobody_takes_members_before_it_has_measured() -> None:
     assert (alone.verdict, alone.admitted) == ("gap", False)
     both = judged(of, {"one": rated(pair("two", 9.0)), "two": rated()})
     assert all(each.admitted for each in both.values())
+
+
+def test_a_host_that_passed_stays_measured_until_its_settings_change() -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    before = judged(of, {"one": rated(pair("two", 9.0)), "two": rated()})
+    # The check was replaced, and with it went what it had measured.
+    found = judged(of, {"one": rated(), "two": rated()}, before=before)
+    assert found == before
+    found = judged(of, {"one": rated(key="b"), "two": rated()}, before=found)
+    assert {host: each.admitted for host, each in found.items()} == {"one": False, "two": True}
+    assert found["one"].reason == "not measured with another host yet"
+
+
+def test_a_host_that_failed_by_itself_has_to_measure_again() -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    down = {"one": rated(link=DOWN), "two": rated()}
+    before = judged(of, {"one": rated(pair("two", 9.0)), "two": rated()})
+    failed = judged(of, down, before=before)
+    found = judged(of, {"one": rated(), "two": rated()}, before=failed)
+    assert {host: each.admitted for host, each in found.items()} == {"one": False, "two": True}
 
 
 def test_what_nomad_keeps_is_what_was_judged() -> None:
