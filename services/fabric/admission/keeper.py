@@ -202,16 +202,10 @@ class Keeper:
         """A host that cannot be asked is one that does not answer."""
         measures, listens = pair
         turn = Turn(uuid.uuid4().hex[:12], pair, now + MEASURING_S)
-        where = seen[listens].report
-        for host, request in (
-            (listens, Request(turn.id, LISTEN, turn.until, measures, _address(seen, measures))),
-            (
-                measures,
-                Request(
-                    turn.id, MEASURE, turn.until, listens, _address(seen, listens), where["port"]
-                ),
-            ),
-        ):
+        to_listen = Request(turn.id, LISTEN, turn.until, **_peer(seen, measures))
+        port = seen[listens].report["port"]
+        to_measure = Request(turn.id, MEASURE, turn.until, **_peer(seen, listens), port=port)
+        for host, request in ((listens, to_listen), (measures, to_measure)):
             metadata = {REQUEST: write_request(request)}
             try:
                 self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
@@ -221,8 +215,9 @@ class Keeper:
         return turn
 
 
-def _address(seen: Mapping[str, Seen], host: str) -> str:
-    return str(seen[host].report["address"])
+def _peer(seen: Mapping[str, Seen], host: str) -> dict[str, Any]:
+    report = seen[host].report
+    return {"peer": host, "address": report["address"], "peer_key": report["key"]}
 
 
 def _seconds(moment: str) -> float:

@@ -39,7 +39,10 @@ def problem_of(pool: Pool, host: str, report: Mapping[str, Any]) -> str:
     try:
         for problem in _problems(host, report):
             return problem
-        peers = {pair["peer"]: {**report, "pairs": []} for pair in report["pairs"]}
+        peers = {
+            pair["peer"]: {**report, "pairs": [], "key": pair["peer_key"]}
+            for pair in report["pairs"]
+        }
         findings_of(pool, {**peers, host: report})
     except _UNEXPECTED as error:
         return f"{type(error).__name__}: {error}"[:200]
@@ -57,6 +60,8 @@ def _problems(host: str, report: Mapping[str, Any]) -> Iterator[str]:
     for pair in report["pairs"]:
         if not isinstance(pair["peer"], str) or pair["peer"] == host:
             yield f"pairs has no other host: {pair['peer']!r}"
+        if not isinstance(pair["peer_key"], str):
+            yield f"pairs has no key of {pair['peer']}"
         if datetime.fromisoformat(pair["at"]).tzinfo is None:
             yield f"pairs has a time without a zone: {pair['at']}"
         yield from _of_outputs(pair["outputs"], OF_PAIRS)

@@ -199,7 +199,7 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
         (host, pair)
         for host, report in reports.items()
         for pair in report["pairs"]
-        if pair["peer"] in reports
+        if pair["peer"] in reports and not _is_outdated(pair, reports)
     ]
     passed: dict[str, str] = {}
     for host, pair in found:
@@ -225,11 +225,20 @@ def _passes(pool: Pool, host: str, pair: Mapping[str, Any], reports: Mapping[str
     return worst(found) is Verdict.PASS
 
 
+def _is_outdated(pair: Mapping[str, Any], reports: Mapping[str, Report]) -> bool:
+    """Whether the host that listened has other settings by now. The one that measured forgets its
+    pairs by itself."""
+    peer = reports.get(pair["peer"])
+    return peer is not None and peer["key"] != pair["peer_key"]
+
+
 def _measured(reports: Mapping[str, Report]) -> dict[str, str]:
     """When each host last took part in a measurement with one that reports."""
     newest: dict[str, str] = {}
     for host, report in reports.items():
         for pair in report["pairs"]:
+            if _is_outdated(pair, reports):
+                continue
             for each in (host, pair["peer"]):
                 newest[each] = max(newest.get(each, ""), pair["at"])
     return newest

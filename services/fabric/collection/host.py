@@ -83,7 +83,12 @@ class HostCheck:
     def _keep_pair(self, request: Request, outputs: list[Output]) -> None:
         """The newest with each peer."""
         others = [each for each in self._report.get("pairs", []) if each["peer"] != request.peer]
-        newest = {"peer": request.peer, "at": _now(), "outputs": _rendered(outputs)}
+        newest = {
+            "peer": request.peer,
+            "peer_key": request.peer_key,
+            "at": _now(),
+            "outputs": _rendered(outputs),
+        }
         self._report["pairs"] = [*others, newest]
 
     def _write(self, **found: Any) -> None:

@@ -216,6 +216,18 @@ def test_a_host_that_passed_stays_measured_until_its_settings_change() -> None:
     assert found["one"].reason == "not measured with another host yet"
 
 
+@pytest.mark.parametrize("changed", ["one", "two"])
+def test_a_host_whose_settings_changed_measures_again_though_it_only_listened(changed: str) -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    reports = {"one": rated(pair("two", 9.0)), "two": rated()}
+    before = judged(of, reports)
+    pairs = [] if changed == "one" else reports["one"]["pairs"]  # the one that measured forgets
+    reports["one"]["pairs"] = pairs
+    reports[changed]["key"] = "b"
+    found = judged(of, reports, before=before)
+    assert [host for host, each in found.items() if not each.admitted] == [changed]
+
+
 def test_a_host_that_failed_by_itself_has_to_measure_again() -> None:
     of = pool(planned=RATED, measures=True, gaps_admit=False)
     down = {"one": rated(link=DOWN), "two": rated()}

@@ -191,13 +191,13 @@ def test_two_hosts_that_are_asked_to_measure_each_other(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     agents = FakeAgent(), FakeAgent()
     port = free_port()
-    agents[0].request = asked(MEASURE, peer="two", address=LOOPBACK, port=port)
+    agents[0].request = asked(MEASURE, peer="two", address=LOOPBACK, port=port, peer_key="b")
     agents[1].request = asked(LISTEN, peer="one", address=LOOPBACK)
     listens = threading.Thread(target=host(tmp_path / "two", agents[1], port).look)
     listens.start()
     host(tmp_path / "one", agents[0]).look()
     (pair,) = said(tmp_path / "one")["pairs"]
-    assert pair["peer"] == "two"
+    assert (pair["peer"], pair["peer_key"]) == ("two", "b")
     figures = json.loads(pair["outputs"][0]["text"])
     assert min(figures["gbit_per_s"], figures["received_gbit_per_s"]) > 0
     listens.join()

@@ -99,7 +99,11 @@ def test_a_host_that_comes_back_takes_members_and_one_that_went_has_no_figure(
 
 
 def test_two_hosts_without_members_are_asked_to_measure_and_wait_for_it(tmp_path: Path) -> None:
-    one, two, busy = report(address="10.0.0.1"), report(address="10.0.0.2", port=7), report()
+    one, two, busy = (
+        report(address="10.0.0.1"),
+        report(address="10.0.0.2", port=7, key="b"),
+        report(),
+    )
     nomad = FakeNomad(one=one, two=two, busy=busy)
     nomad.members = {"busy"}
     kept = keeper(nomad, tmp_path, pool(measures=True, planned={"kind": "tcp"}))
@@ -111,6 +115,7 @@ def test_two_hosts_without_members_are_asked_to_measure_and_wait_for_it(tmp_path
     )  # fmt: skip
     assert (listens.role, listens.peer, listens.address) == ("listen", "one", "10.0.0.1")
     assert measures.id == listens.id
+    assert (measures.peer_key, listens.peer_key) == ("b", "a")
     assert REQUEST not in nomad.metadata["busy"]
 
     kept.look()  # they measure: nobody is asked again
@@ -179,7 +184,7 @@ NO_TEXT = {"tool": "ip_link", "text": 5, "exit_code": 0}
         (report(outputs=[UNKNOWN_TOOL]), "the tool 'rootkit' is unknown here"),
         (report(outputs=[NO_TEXT]), "the output of ip_link is no text"),
         (report(outputs="ibstat"), "outputs is no list"),
-        (report(pairs=({"peer": "two", "at": "now", "outputs": []},)), "ValueError"),
+        (report(pairs=({**pair("two", 9.0), "at": "now"},)), "ValueError"),
         (report(pairs=(pair("one", 9.0),)), "pairs has no other host: 'one'"),
     ],
 )
