@@ -137,7 +137,14 @@ def _must_be_free(nomad: Nomad, host: Checked) -> None:
 def _requests(request: str, hosts: Sequence[Checked]) -> list[JsonObject]:
     """The first host measures, the second listens (services/fabric/fabric/requests.py)."""
     until = time.time() + ANSWERS_S
-    empty = {"id": request, "until": until, "peer": "", "address": "", "port": 0}
+    empty = {
+        "id": request,
+        "until": until,
+        "peer": "",
+        "address": "",
+        "port": 0,
+        "peer_key": "",
+    }
     if len(hosts) == 1:
         return [{**empty, "role": CHECK}]
     first, second = hosts
@@ -153,8 +160,14 @@ def _requests(request: str, hosts: Sequence[Checked]) -> list[JsonObject]:
         "peer": second.name,
         "address": second.report["address"],
         "port": second.report["port"],
+        "peer_key": second.report["key"],
     }
-    listens = {"role": LISTEN, "peer": first.name, "address": first.report["address"]}
+    listens = {
+        "role": LISTEN,
+        "peer": first.name,
+        "address": first.report["address"],
+        "peer_key": first.report["key"],
+    }
     return [{**empty, **measures}, {**empty, **listens}]
 
 

@@ -189,6 +189,21 @@ def test_over_rdma_adapters_are_planned_hosts_measure_and_gaps_keep_members_off(
     assert pool["thresholds"]["latency_us"]["value"] == 2.5
 
 
+@pytest.mark.parametrize(
+    ("fabric", "gbit"),
+    [
+        ("infiniband", None),
+        ({"kind": "roce", "gid_index": 3}, None),
+        ({**TCP, "interfaces": ["ens1f0", "ens1f1"]}, 100),
+    ],
+)
+def test_the_rate_of_a_rail_is_planned_only_where_their_number_is_known(
+    fabric: Any, gbit: float | None
+) -> None:
+    pool = document(planned(network_gbps=200, fabric=fabric))
+    assert pool["planned"].get("rate_gbit_per_s") == gbit
+
+
 def test_prometheus_warns_of_hosts_that_take_no_members(over_tcp: PlatformPlan) -> None:
     assert FILE in prometheus_config(over_tcp)
     (rules,) = [

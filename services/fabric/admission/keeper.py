@@ -16,9 +16,11 @@ from fabric.document import report as rendered
 from fabric.findings import Finding
 from fabric.pool import VERSION, Pool
 from fabric.requests import LISTEN, MEASURE, REPORT, REQUEST, Request, write_request
+from program.errors import InputError
 from program.http_json import Api, ApiError
 
-from admission.turns import Standing, next_pair
+from admission.reports import problem_of
+from admission.turns import Standing, next_pair, unmeasured
 from admission.verdicts import (
     Admission,
     admissions,
@@ -50,14 +52,17 @@ class Turn:
     hosts: tuple[str, str]
     until: float
 
-    def is_over(self, seen: Mapping[str, Seen], now: float) -> bool:
-        reported = (seen[host].report["request"] for host in self.hosts if host in seen)
-        return now > self.until or all(each == self.id for each in reported)
+    def unanswered(self, seen: Mapping[str, Seen]) -> list[str]:
+        """A host that has gone is waited for no more."""
+        here = [host for host in self.hosts if host in seen]
+        return [host for host in here if seen[host].report["request"] != self.id]
 
 
 @dataclass
 class Keeper:
-    """`known` is by pool and host. `_turns` are the measurements that go on, by pool."""
+    """`known` is by pool and host, and so are `_asked` and `_silent`: when a host was last asked to
+    measure, and when its answer was given up; and `_bad`: what is wrong with its report. `_turns`
+    are the measurements that go on, by pool."""
 
     nomad: Api
     pools: list[Pool]
@@ -66,24 +71,37 @@ class Keeper:
     clock: Callable[[], float] = time.time
     known: dict[tuple[str, str], Admission] = field(default_factory=dict)
     _turns: dict[str, Turn] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], float] = field(default_factory=dict)
+    _silent: dict[tuple[str, str], float] = field(default_factory=dict)
+    _bad: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Raises ApiError."""
+        """An agent or a server that is away, or a plan that cannot be judged, holds up one pool."""
         for pool in self.pools:
-            seen = self._seen(pool)
-            waiting = self._let_measure(pool, seen) if pool.measures else ()
-            reports = {host: each.report for host, each in seen.items()}
-            findings = findings_of(pool, reports)
-            before = {host: read_admission(each.metadata) for host, each in seen.items()}
-            found = admissions(pool, reports, findings, before, waiting)
-            for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
-                del self.known[gone]
-            for host, admission in found.items():
+            try:
+                self._look(pool)
+            except (ApiError, InputError) as error:
+                self.say(f"{pool.name}: {error}")
+
+    def _look(self, pool: Pool) -> None:
+        seen = self._seen(pool)
+        waiting = self._let_measure(pool, seen) if pool.measures else ()
+        reports = {host: each.report for host, each in seen.items()}
+        findings = findings_of(pool, reports)
+        self._write(pool, findings)
+        before = {host: read_admission(each.metadata) for host, each in seen.items()}
+        found = admissions(pool, reports, findings, before, waiting)
+        for gone in [key for key in self.known if key[0] == pool.name and key[1] not in found]:
+            del self.known[gone]
+        for host, admission in found.items():
+            try:
                 self._tell(pool, host, seen[host], admission)
-            self._write(pool, findings)
+            except ApiError as error:  # the others are told all the same
+                self.say(f"{host} of {pool.name}: {error}")
 
     def _seen(self, pool: Pool) -> dict[str, Seen]:
-        """By the host's name. A host whose allocation has no report yet is not seen."""
+        """By the host's name. A host whose allocation has no report yet, or one that cannot be
+        judged, is not seen."""
         found: dict[str, Seen] = {}
         for allocation in self._of_job(pool.job):
             if allocation["ClientStatus"] != "running":
@@ -94,9 +112,18 @@ class Keeper:
                 node = self.nomad.get(f"/v1/node/{allocation['NodeID']}")
             except ApiError:
                 continue  # it has none yet, or its node is away
-            if report["schema_version"] == VERSION:  # else its check is being replaced
+            if self._is_good(pool, node["Name"], report):
                 found[node["Name"]] = Seen(node["ID"], node["Meta"] or {}, report)
         return found
+
+    def _is_good(self, pool: Pool, host: str, report: Any) -> bool:
+        if isinstance(report, dict) and report.get("schema_version") != VERSION:
+            return False  # its check is being replaced
+        problem = problem_of(pool, host, report)
+        if problem and self._bad.get((pool.name, host)) != problem:
+            self.say(f"{host} of {pool.name}: its report is left out: {problem}")
+        self._bad[pool.name, host] = problem
+        return not problem
 
     def _of_job(self, job: str) -> list[dict[str, Any]]:
         try:
@@ -126,23 +153,37 @@ class Keeper:
         made.replace(made.with_suffix(".json"))
 
     def _let_measure(self, pool: Pool, seen: Mapping[str, Seen]) -> tuple[str, ...]:
-        """The two hosts that measure now, one pair of a pool at a time."""
+        """Those that wait for a measurement. One pair of a pool measures at a time."""
         now = self.clock()
-        turn = self._turns.get(pool.name)
-        if turn is None or turn.is_over(seen, now):
-            self._turns.pop(pool.name, None)
-            pair = next_pair(self._standings(seen), now)
-            if pair is None:
-                return ()
-            turn = self._ask(seen, pair, now)
-            self._turns[pool.name] = turn
-        return turn.hosts
+        going_on = self._goes_on(pool, seen, now)
+        standings = self._standings(pool, seen)
+        if not going_on and (pair := next_pair(standings, now)):
+            for host in pair:
+                self._asked[pool.name, host] = now
+                self._silent.pop((pool.name, host), None)
+            self._turns[pool.name] = self._ask(pool, seen, pair, now)
+        return unmeasured(standings)
 
-    def _standings(self, seen: Mapping[str, Seen]) -> dict[str, Standing]:
+    def _goes_on(self, pool: Pool, seen: Mapping[str, Seen], now: float) -> bool:
+        turn = self._turns.get(pool.name)
+        if turn is None:
+            return False
+        unanswered = turn.unanswered(seen)
+        if unanswered and now <= turn.until:
+            return True
+        for host in unanswered:
+            self._silent[pool.name, host] = now
+            self.say(f"{host} of {pool.name}: did not answer when it was asked to measure")
+        del self._turns[pool.name]
+        return False
+
+    def _standings(self, pool: Pool, seen: Mapping[str, Seen]) -> dict[str, Standing]:
         jobs = self.nomad.get("/v1/jobs?meta=true") or []
         groups = {each["ID"] for each in jobs if MEMBER in (each.get("Meta") or {})}
         standings = {}
         for host, each in seen.items():
+            if not each.report["address"]:
+                continue  # nobody reaches it
             here = self.nomad.get(f"/v1/node/{each.node}/allocations") or []
             last = read_admission(each.metadata)
             standings[host] = Standing(
@@ -152,29 +193,31 @@ class Keeper:
                 measured_s=_seconds(last.measured) if last and last.measured else None,
                 failed=bool(last and last.verdict == "failed" and last.peer),
                 peer=last.peer if last else "",
+                asked_s=self._asked.get((pool.name, host)),
+                silent_s=self._silent.get((pool.name, host)),
             )
         return standings
 
-    def _ask(self, seen: Mapping[str, Seen], pair: tuple[str, str], now: float) -> Turn:
+    def _ask(self, pool: Pool, seen: Mapping[str, Seen], pair: tuple[str, str], now: float) -> Turn:
+        """A host that cannot be asked is one that does not answer."""
         measures, listens = pair
         turn = Turn(uuid.uuid4().hex[:12], pair, now + MEASURING_S)
-        where = seen[listens].report
-        for host, request in (
-            (listens, Request(turn.id, LISTEN, turn.until, measures, _address(seen, measures))),
-            (
-                measures,
-                Request(
-                    turn.id, MEASURE, turn.until, listens, _address(seen, listens), where["port"]
-                ),
-            ),
-        ):
+        to_listen = Request(turn.id, LISTEN, turn.until, **_peer(seen, measures))
+        port = seen[listens].report["port"]
+        to_measure = Request(turn.id, MEASURE, turn.until, **_peer(seen, listens), port=port)
+        for host, request in ((listens, to_listen), (measures, to_measure)):
             metadata = {REQUEST: write_request(request)}
-            self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
+            try:
+                self.nomad.post(METADATA.format(seen[host].node), {"Meta": metadata})
+            except ApiError as error:
+                self.say(f"{host} of {pool.name}: {error}")
+                break
         return turn
 
 
-def _address(seen: Mapping[str, Seen], host: str) -> str:
-    return str(seen[host].report["address"])
+def _peer(seen: Mapping[str, Seen], host: str) -> dict[str, Any]:
+    report = seen[host].report
+    return {"peer": host, "address": report["address"], "peer_key": report["key"]}
 
 
 def _seconds(moment: str) -> float:

@@ -22,7 +22,7 @@ from pathlib import Path
 from fabric.pool import VERSION, read_pools
 from program.document import read_document
 from program.errors import exit_code
-from program.http_json import Api, ApiError
+from program.http_json import Api
 from program.waiting import say
 
 from admission.keeper import Keeper
@@ -50,10 +50,7 @@ def run(environment: Mapping[str, str] = os.environ) -> None:
     )
     threading.Thread(target=page.serve_forever, daemon=True).start()
     while True:
-        try:
-            keeper.look()
-        except ApiError as error:  # an agent or a server is away: ask again
-            say(str(error))
+        keeper.look()
         time.sleep(max(LOOK_EVERY_S, PER_HOST_S * len(keeper.known)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,6 +20,8 @@ WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.GAP: "gap"}
 YES, NO = "yes", "no"
 ALONE = "not measured with another host yet"
 NOTHING, LOOK = "nothing was checked", "slipway logs shows what its check says"
+NO_ADDRESS = "has no IPv4 address"
+GIVE_ADDRESS = "give it one (ip -4 address shows them), or name another in the pool's interfaces"
 MEASURE = "it is measured once another host of the pool holds no member; slipway check HOST HOST"
 
 Report = Mapping[str, Any]  # schemas/fabric-host.schema.json
@@ -27,7 +30,8 @@ Report = Mapping[str, Any]  # schemas/fabric-host.schema.json
 @dataclass(frozen=True)
 class Admission:
     """What is known of a host. `measured` is when it last took part in a measurement that counts,
-    empty if never. The figures are those of what decided: the first failure, or else gap."""
+    empty if never. The figures are those of what decided: the first failure, or else gap. `key` is
+    that of the host's report."""
 
     verdict: str
     admitted: bool
@@ -40,6 +44,7 @@ class Admission:
     unit: str = ""
     measured: str = ""
     request: str = ""
+    key: str = ""
 
 
 def metadata_of(admission: Admission) -> dict[str, str]:
@@ -66,7 +71,19 @@ def findings_of(pool: Pool, reports: Mapping[str, Report]) -> list[Finding]:
     if not reports:
         return []
     check = _check(pool, reports)
-    return judge(check.planned, check.thresholds, check.hosts, check.pairs)
+    found = judge(check.planned, check.thresholds, check.hosts, check.pairs)
+    return [*found, *_without_address(reports)]
+
+
+def _without_address(reports: Mapping[str, Report]) -> list[Finding]:
+    """Members listen at the host's address on the fabric."""
+    interfaces = {
+        host: report["interface"] for host, report in reports.items() if not report["address"]
+    }
+    return [
+        Finding(host, "link", Verdict.FAIL, f"{name}: {NO_ADDRESS}", GIVE_ADDRESS, subject=name)
+        for host, name in interfaces.items()
+    ]
 
 
 def admissions(
@@ -86,15 +103,19 @@ def admissions(
     measured, waiting = _measured(reports), set(to_be_measured)
     made: dict[str, Admission] = {}
     for host, report in reports.items():
-        known = {"measured": measured.get(host, ""), "request": report["request"]}
         verdict = verdicts.get(host, Verdict.GAP)
         last = before.get(host)
+        known = {
+            "measured": max(measured.get(host, ""), _still_measured(last, report["key"])),
+            "request": report["request"],
+            "key": report["key"],
+        }
         if verdict is Verdict.FAIL:
             decided = _decisive(host, findings, verdict)
             made[host] = _admission(host, decided, admitted=False, **known)
         elif last and _outlives(last, known["measured"]):
-            made[host] = replace(last, request=report["request"])
-        elif host not in measured and _must_be_measured(pool, host, waiting):
+            made[host] = replace(last, request=report["request"], key=report["key"])
+        elif not known["measured"] and _must_be_measured(pool, host, waiting):
             alone = Finding(host, "bandwidth", Verdict.GAP, ALONE, MEASURE)
             made[host] = _admission(host, alone, admitted=False, **known)
         elif verdict is Verdict.GAP:
@@ -103,6 +124,13 @@ def admissions(
         else:
             made[host] = Admission(WORDS[Verdict.PASS], admitted=True, **known)
     return made
+
+
+def _still_measured(last: Admission | None, key: str) -> str:
+    """When the host measured, if it passed with the settings that it has. Its figures end with the
+    allocation of its check, and a host with a member cannot measure again."""
+    holds = last is not None and last.verdict == WORDS[Verdict.PASS] and last.key == key
+    return last.measured if last and holds else ""
 
 
 def _outlives(last: Admission, measured: str) -> bool:
@@ -115,9 +143,8 @@ def _must_be_measured(pool: Pool, host: str, waiting: set[str]) -> bool:
     return pool.measures and (host in waiting or not pool.gaps_admit)
 
 
-def _admission(
-    host: str, decided: Finding, *, admitted: bool, measured: str, request: str
-) -> Admission:
+def _admission(host: str, decided: Finding, *, admitted: bool, **known: str) -> Admission:
+    """`known` are `measured`, `request` and `key`."""
     other = decided.peer if decided.host == host else decided.host
     return Admission(
         WORDS[decided.verdict],
@@ -129,8 +156,7 @@ def _admission(
         figure=decided.figure,
         threshold=decided.threshold,
         unit=decided.unit,
-        measured=measured,
-        request=request,
+        **known,
     )
 
 
@@ -143,11 +169,10 @@ def _decisive(host: str, findings: Sequence[Finding], verdict: Verdict) -> Findi
 
 
 def _check(pool: Pool, reports: Mapping[str, Report]) -> Check:
-    """As schemas/fabric-check.schema.json. Hosts of a pool are alike: what is not planned is as on
-    the first."""
+    """As schemas/fabric-check.schema.json."""
     document = {
         "schema_version": VERSION,
-        "planned": _planned(pool, next(iter(reports.values()))),
+        "planned": _planned(pool, reports),
         "thresholds": pool.thresholds,
         "hosts": [{"name": host, "outputs": report["outputs"]} for host, report in reports.items()],
         "pairs": [
@@ -158,8 +183,13 @@ def _check(pool: Pool, reports: Mapping[str, Report]) -> Check:
     return read_check(document)
 
 
-def _planned(pool: Pool, report: Report) -> dict[str, Any]:
-    return completed(pool.planned, report["interface"], report["devices"])
+def _planned(pool: Pool, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Hosts of a pool are alike: what is not planned is as on the first. Adapters are those that at
+    least half of the hosts use, so one whose port went down is missed."""
+    first = next(iter(reports.values()))
+    hosts = Counter(device for report in reports.values() for device in set(report["devices"]))
+    usual = sorted(device for device, count in hosts.items() if 2 * count >= len(reports))
+    return completed(pool.planned, first["interface"], usual)
 
 
 def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -169,7 +199,7 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
         (host, pair)
         for host, report in reports.items()
         for pair in report["pairs"]
-        if pair["peer"] in reports
+        if pair["peer"] in reports and not _is_outdated(pair, reports)
     ]
     passed: dict[str, str] = {}
     for host, pair in found:
@@ -185,7 +215,7 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
 
 def _passes(pool: Pool, host: str, pair: Mapping[str, Any], reports: Mapping[str, Report]) -> bool:
     document = {
-        "planned": _planned(pool, reports[host]),
+        "planned": _planned(pool, reports),
         "thresholds": pool.thresholds,
         "hosts": [],
         "pairs": [{"host": host, "peer": pair["peer"], "outputs": pair["outputs"]}],
@@ -195,11 +225,20 @@ def _passes(pool: Pool, host: str, pair: Mapping[str, Any], reports: Mapping[str
     return worst(found) is Verdict.PASS
 
 
+def _is_outdated(pair: Mapping[str, Any], reports: Mapping[str, Report]) -> bool:
+    """Whether the host that listened has other settings by now. The one that measured forgets its
+    pairs by itself."""
+    peer = reports.get(pair["peer"])
+    return peer is not None and peer["key"] != pair["peer_key"]
+
+
 def _measured(reports: Mapping[str, Report]) -> dict[str, str]:
     """When each host last took part in a measurement with one that reports."""
     newest: dict[str, str] = {}
     for host, report in reports.items():
         for pair in report["pairs"]:
+            if _is_outdated(pair, reports):
+                continue
             for each in (host, pair["peer"]):
                 newest[each] = max(newest.get(each, ""), pair["at"])
     return newest

@@ -51,8 +51,6 @@ class HostCheck:
         self._request = self._report.get("request", "")
         planned: str | None = pool.planned.get("interface")
         self._interface = planned or interface_with(address) or LOOPBACK
-        self._planned: Planned = read_planned(completed(pool.planned, self._interface, devices()))
-        self._thresholds: Thresholds = read_thresholds(pool.thresholds, self._planned)
 
     def look(self) -> None:
         """Does what is asked for or due. Raises ApiError after it if Nomad's agent does not
@@ -68,8 +66,7 @@ class HostCheck:
     def _serve(self, request: Request) -> None:
         self._request = request.id
         if request.peer:
-            what = self._planned, self._thresholds
-            outputs = take_part(*what, request, self._own(), self._port)
+            outputs = take_part(*self._plan(), request, self._own(), self._port)
             if request.role == MEASURE:
                 self._keep_pair(request, outputs)
         self._check()
@@ -78,13 +75,20 @@ class HostCheck:
         """By itself. What was measured with others before a change says nothing any more."""
         key = self._key()
         pairs = self._report.get("pairs", []) if key == self._report.get("key") else []
-        said = (output_of(each.tool, each.words) for each in host_commands(*self._what()))
+        planned, _ = self._plan()
+        commands = host_commands(planned, self._interface)
+        said = (output_of(each.tool, each.words) for each in commands)
         self._write(key=key, outputs=_rendered(filter(None, said)), pairs=pairs)
 
     def _keep_pair(self, request: Request, outputs: list[Output]) -> None:
         """The newest with each peer."""
         others = [each for each in self._report.get("pairs", []) if each["peer"] != request.peer]
-        newest = {"peer": request.peer, "at": _now(), "outputs": _rendered(outputs)}
+        newest = {
+            "peer": request.peer,
+            "peer_key": request.peer_key,
+            "at": _now(),
+            "outputs": _rendered(outputs),
+        }
         self._report["pairs"] = [*others, newest]
 
     def _write(self, **found: Any) -> None:
@@ -94,7 +98,7 @@ class HostCheck:
             "interface": self._interface,
             "address": self._own(),
             "port": self._port,
-            "devices": devices(),
+            "devices": self._devices(),
             "request": self._request,
             **found,
         }
@@ -106,8 +110,13 @@ class HostCheck:
         found = {"address": self._own(), **settings(self._interface)}
         return key_of(found, self._pool.planned)
 
-    def _what(self) -> tuple[Planned, str]:
-        return self._planned, self._interface
+    def _plan(self) -> tuple[Planned, Thresholds]:
+        """Anew each time: ports become active later than this program does."""
+        planned = read_planned(completed(self._pool.planned, self._interface, self._devices()))
+        return planned, read_thresholds(self._pool.thresholds, planned)
+
+    def _devices(self) -> list[str]:
+        return devices(self._pool.planned["kind"])
 
     def _own(self) -> str:
         """The address on the fabric; empty if there is none."""

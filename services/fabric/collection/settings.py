@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from fabric.port_checks import LINK_LAYERS
+
 _FILES = (
     "proc/driver/nvidia/version",
     "proc/sys/kernel/osrelease",
@@ -39,9 +41,20 @@ def settings(interface: str, root: Path = Path("/")) -> dict[str, str]:
     return found
 
 
-def devices(root: Path = Path("/")) -> list[str]:
-    """The RDMA adapters of this host."""
-    return sorted(path.name for path in root.glob("sys/class/infiniband/*"))
+def devices(kind: str, root: Path = Path("/")) -> list[str]:
+    """The adapters with an active port of the fabric's link layer. Others have no cable, or are for
+    storage."""
+    ports = root.glob("sys/class/infiniband/*/ports/*")
+    return sorted({path.parents[1].name for path in ports if _carries(kind, path)})
+
+
+def _carries(kind: str, port: Path) -> bool:
+    try:
+        state = (port / "state").read_text()  # "4: ACTIVE"
+        layer = (port / "link_layer").read_text().strip()
+    except OSError:
+        return False
+    return state.split()[-1:] == ["ACTIVE"] and layer == LINK_LAYERS.get(kind, layer)
 
 
 def key_of(found: Mapping[str, str], planned: Mapping[str, object]) -> str:

@@ -31,7 +31,7 @@ class Pool:
 
 def completed(planned: JsonObject, interface: str, devices: Sequence[str]) -> JsonObject:
     """What is planned, with what a host has where the plan leaves it to drivers and libraries: the
-    interface of its own address, and every adapter."""
+    interface of its own address, and every adapter with an active port of the fabric."""
     if planned["kind"] == "tcp":
         return {"interface": interface, **planned}
     return {"devices": list(devices) or [NO_DEVICE], **planned}

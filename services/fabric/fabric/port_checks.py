@@ -22,15 +22,22 @@ LINK_LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
 def check_ports(place: Place, ports: Sequence[HcaPort]) -> Iterator[Finding]:
     """The planned devices only: others may be for storage or control."""
-    known = {port.device: port for port in ports}
+    known = {(port.device, port.port): port for port in ports}
     for device in place.planned.devices:
-        if device in known:
-            yield from _check_port(place, known[device])
-        else:
-            found = ", ".join(known) or "none"
+        mine = [port for (name, _), port in known.items() if name == device]
+        # An adapter may have a second port without a cable, or with the other link layer.
+        used = [port for port in mine if port.is_up and port.link_layer == _layer(place, port)]
+        for port in used or mine[:1]:
+            yield from _check_port(place, port)
+        if not mine:
+            found = ", ".join(dict.fromkeys(name for name, _ in known)) or "none"
             yield place.fails(
                 "link", f"{device} is missing; there are {found}", CABLE, subject=device
             )
+
+
+def _layer(place: Place, port: HcaPort) -> str:
+    return LINK_LAYERS.get(place.planned.kind, port.link_layer)
 
 
 def _check_port(place: Place, port: HcaPort) -> Iterator[Finding]:
@@ -42,7 +49,7 @@ def _check_port(place: Place, port: HcaPort) -> Iterator[Finding]:
             fix = "start a subnet manager, or look at why it does not activate this port"
         yield place.fails("link", state, fix, subject=device)
         return  # a port that is down tells rates and sizes that mean nothing
-    layer = LINK_LAYERS.get(planned.kind, port.link_layer)
+    layer = _layer(place, port)
     if port.link_layer != layer:
         said = f"{device}: its link layer is {port.link_layer}, planned is {layer}"
         yield place.fails("link", said, SET_LAYER, subject=device)

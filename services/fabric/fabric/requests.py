@@ -19,7 +19,8 @@ CHECK, LISTEN, MEASURE = "check", "listen", "measure"
 @dataclass(frozen=True)
 class Request:
     """`until` is when it is void, in seconds since 1970. `peer` is the other host of a measurement,
-    at `address` of its own; `port` is where the one that listens does."""
+    at `address` of its own, and `peer_key` the key of its report; `port` is where the one that
+    listens does."""
 
     id: str
     role: str
@@ -27,6 +28,7 @@ class Request:
     peer: str = ""
     address: str = ""
     port: int = 0
+    peer_key: str = ""
 
 
 def write_request(request: Request) -> str:

@@ -55,4 +55,4 @@ def pair(peer: str, gbit_per_s: float, minute: int = 1) -> dict[str, Any]:
     }
     output = {"tool": "tcp_check", "text": json.dumps(figures), "exit_code": 0}
     at = f"2026-11-29T09:{minute:02d}:00.000+00:00"
-    return {"peer": peer, "at": at, "outputs": [output]}
+    return {"peer": peer, "peer_key": "a", "at": at, "outputs": [output]}

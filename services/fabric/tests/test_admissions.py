@@ -19,6 +19,7 @@ from admission.verdicts import (
 from fabric.pool import Pool, read_pools
 from jsonschema import Draft202012Validator
 from program.errors import InputError
+from recordings import FOLDER
 from reports import ABSENT, DOWN, UP, pair, pool, report
 
 from catalog import ROOT, thresholds
@@ -47,7 +48,7 @@ def rated(*pairs: Any, **changes: Any) -> dict[str, Any]:
 
 def test_a_host_whose_own_checks_pass_takes_members_before_anyone_has_measured() -> None:
     admission = judged(pool(), {"one": report()})["one"]
-    assert admission == Admission("passed", admitted=True)
+    assert admission == Admission("passed", admitted=True, key="a")
 
 
 def test_a_report_follows_its_schema() -> None:
@@ -66,6 +67,15 @@ def test_a_link_that_is_down_or_missing_keeps_members_off_and_is_named(
     one = admission["one"]
     assert (one.verdict, one.admitted, one.check) == ("failed", False, "link")
     assert said in one.reason
+    assert one.fix
+
+
+def test_a_host_without_an_address_on_the_fabric_takes_no_members() -> None:
+    found = judged(pool(), {"one": report(address=""), "two": report()})
+    assert found["two"].admitted
+    one = found["one"]
+    assert (one.verdict, one.admitted, one.check) == ("failed", False, "link")
+    assert one.reason == "eth0: has no IPv4 address"
     assert one.fix
 
 
@@ -106,6 +116,25 @@ def test_a_host_without_any_adapter_takes_no_members_where_rdma_is_planned() -> 
     admission = judged(rdma, {"one": report()})["one"]
     assert not admission.admitted
     assert admission.verdict == "gap"  # no tool of it is installed either
+
+
+def test_without_planned_adapters_one_that_most_hosts_use_is_missed_where_it_is_down() -> None:
+    rdma = pool(planned={"kind": "infiniband"}, thresholds=thresholds("infiniband"))
+    text = (FOLDER / "ibstat_two_rails_ndr.txt").read_text()
+    one_down = text[::-1].replace("evitcA", "nwoD", 1)[::-1]
+    first = report(devices=["mlx5_0"], outputs=[ibstat(one_down)])
+    other = report(devices=["mlx5_0", "mlx5_1"], outputs=[ibstat(text)])
+    found = judged(rdma, {"one": first, "two": other, "three": other})
+    assert found["one"].reason == "mlx5_1: Down, LinkUp"
+    assert {host: each.verdict for host, each in found.items()} == {
+        "one": "failed",
+        "two": "gap",  # other tools did not run
+        "three": "gap",
+    }
+
+
+def ibstat(text: str) -> dict[str, Any]:
+    return {"tool": "ibstat", "text": text, "exit_code": 0}
 
 
 def test_both_hosts_of_a_slow_link_fail_until_a_third_one_tells_which_it_is() -> None:
@@ -176,6 +205,38 @@ def test_over_rdma_nobody_takes_members_before_it_has_measured() -> None:
     assert all(each.admitted for each in both.values())
 
 
+def test_a_host_that_passed_stays_measured_until_its_settings_change() -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    before = judged(of, {"one": rated(pair("two", 9.0)), "two": rated()})
+    # The check was replaced, and with it went what it had measured.
+    found = judged(of, {"one": rated(), "two": rated()}, before=before)
+    assert found == before
+    found = judged(of, {"one": rated(key="b"), "two": rated()}, before=found)
+    assert {host: each.admitted for host, each in found.items()} == {"one": False, "two": True}
+    assert found["one"].reason == "not measured with another host yet"
+
+
+@pytest.mark.parametrize("changed", ["one", "two"])
+def test_a_host_whose_settings_changed_measures_again_though_it_only_listened(changed: str) -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    reports = {"one": rated(pair("two", 9.0)), "two": rated()}
+    before = judged(of, reports)
+    pairs = [] if changed == "one" else reports["one"]["pairs"]  # the one that measured forgets
+    reports["one"]["pairs"] = pairs
+    reports[changed]["key"] = "b"
+    found = judged(of, reports, before=before)
+    assert [host for host, each in found.items() if not each.admitted] == [changed]
+
+
+def test_a_host_that_failed_by_itself_has_to_measure_again() -> None:
+    of = pool(planned=RATED, measures=True, gaps_admit=False)
+    down = {"one": rated(link=DOWN), "two": rated()}
+    before = judged(of, {"one": rated(pair("two", 9.0)), "two": rated()})
+    failed = judged(of, down, before=before)
+    found = judged(of, {"one": rated(), "two": rated()}, before=failed)
+    assert {host: each.admitted for host, each in found.items()} == {"one": False, "two": True}
+
+
 def test_what_nomad_keeps_is_what_was_judged() -> None:
     of = pool(planned=RATED)
     for admission in judged(of, {"one": rated(pair("two", 2.0)), "two": rated()}).values():
@@ -219,6 +280,10 @@ IDLE = Standing(idle=True, measured_s=None)
             ("one", "three"),
         ),
         ({"one": Standing(True, RETRY_S, failed=True), "two": Standing(True, 0)}, None),
+        # One that was asked waits for those that were not; one that did not answer is left out.
+        ({"one": Standing(True, None, asked_s=9), "two": IDLE, "three": IDLE}, ("three", "two")),
+        ({"one": Standing(True, None, silent_s=9), "two": IDLE, "three": IDLE}, ("three", "two")),
+        ({"one": Standing(True, None, silent_s=0), "two": IDLE}, ("one", "two")),
     ],
 )
 def test_hosts_that_hold_nothing_measure_in_turns(

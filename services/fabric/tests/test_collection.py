@@ -111,7 +111,23 @@ def test_the_key_changes_with_firmware_link_and_plan_and_with_nothing_else(tmp_p
     second = key()
     write("sys/class/net/eth0/operstate", "down\n")
     assert len({first, second, key()}) == 3
-    assert devices(tmp_path) == ["mlx5_0"]
+
+
+def test_only_adapters_with_an_active_port_of_the_fabric_are_looked_at(tmp_path: Path) -> None:
+    ports = {
+        "rail/ports/1": ("4: ACTIVE", "InfiniBand"),
+        "two-ports/ports/1": ("1: DOWN", "InfiniBand"),
+        "two-ports/ports/2": ("4: ACTIVE", "InfiniBand"),
+        "uncabled/ports/1": ("1: DOWN", "InfiniBand"),
+        "storage/ports/1": ("4: ACTIVE", "Ethernet"),
+    }
+    for port, (state, layer) in ports.items():
+        folder = tmp_path / "sys/class/infiniband" / port
+        folder.mkdir(parents=True)
+        (folder / "state").write_text(f"{state}\n")
+        (folder / "link_layer").write_text(f"{layer}\n")
+    assert devices("infiniband", tmp_path) == ["rail", "two-ports"]
+    assert devices("roce", tmp_path) == ["storage"]
 
 
 class FakeAgent:
@@ -175,13 +191,13 @@ def test_two_hosts_that_are_asked_to_measure_each_other(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     agents = FakeAgent(), FakeAgent()
     port = free_port()
-    agents[0].request = asked(MEASURE, peer="two", address=LOOPBACK, port=port)
+    agents[0].request = asked(MEASURE, peer="two", address=LOOPBACK, port=port, peer_key="b")
     agents[1].request = asked(LISTEN, peer="one", address=LOOPBACK)
     listens = threading.Thread(target=host(tmp_path / "two", agents[1], port).look)
     listens.start()
     host(tmp_path / "one", agents[0]).look()
     (pair,) = said(tmp_path / "one")["pairs"]
-    assert pair["peer"] == "two"
+    assert (pair["peer"], pair["peer_key"]) == ("two", "b")
     figures = json.loads(pair["outputs"][0]["text"])
     assert min(figures["gbit_per_s"], figures["received_gbit_per_s"]) > 0
     listens.join()

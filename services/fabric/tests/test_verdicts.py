@@ -134,3 +134,20 @@ def test_a_failure_of_two_that_pass_with_others_counts_against_both() -> None:
 def test_a_failure_of_two_that_met_nobody_else_counts_against_both() -> None:
     found = verdicts_of_hosts([between("a", "b", Verdict.FAIL)])
     assert found == {"a": Verdict.FAIL, "b": Verdict.FAIL}
+
+
+def test_a_second_port_without_a_cable_is_no_failure_of_the_adapter() -> None:
+    text = recorded("ibstat_two_rails_ndr")
+    layer = "Link layer: InfiniBand\n"
+    down = f"\tPort 2:\n\t\tState: Down\n\t\tPhysical state: Disabled\n\t\tRate: 10\n\t\t{layer}"
+    both = text.replace(layer, layer + down)
+    (link,) = of(judged(**one_adapter(both)), "link")
+    assert link.verdict is Verdict.PASS
+    neither = both.replace("Active", "Down").replace("LinkUp", "Polling")
+    (link,) = of(judged(**one_adapter(neither)), "link")
+    assert (link.verdict, link.reason) == (Verdict.FAIL, "mlx5_0: Down, Polling")
+
+
+def one_adapter(ibstat: str) -> dict[str, Any]:
+    hosts = [{"name": "one", "outputs": outputs(ibstat=ibstat)}]
+    return {"planned": {"devices": ["mlx5_0"]}, "hosts": hosts}

@@ -6,6 +6,7 @@ from slipway.config.catalog import Accelerator, Catalog
 from slipway.config.container import BARE
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
+from slipway.config.fabric import TCP
 from slipway.config.metal import MetalPool
 from slipway.plan.platform import ContainerImage
 from slipway.planner.fabric.spec import metal_fabric
@@ -71,10 +72,13 @@ def _cannot_be_bare(pool: MetalPool, accelerator: Accelerator) -> bool:
 
 
 def _rail_gbps(pool: MetalPool) -> float | None:
-    """The rate of a host is that of its rails together."""
+    """The rate of a host is that of its rails together. How many RDMA uses is known only where the
+    pool lists them."""
     if "network_gbps" not in pool.model_fields_set:
         return None
-    return pool.network_gbps / max(1, len(pool.fabric.hcas))
+    if pool.fabric.kind == TCP:
+        return pool.network_gbps / max(1, len(pool.fabric.interfaces))
+    return pool.network_gbps / len(pool.fabric.hcas) if pool.fabric.hcas else None
 
 
 def _image(pool: MetalPool) -> ContainerImage | None:

@@ -66,7 +66,7 @@ class FakeNomad:
             assert path == "alloc/fabric-cpu.json"
             return json.dumps({"findings": [SLOW, OF_ANOTHER]})
         assert path == HOST_REPORT
-        return json.dumps({"interface": "eth0", "address": self.address, "port": 7})
+        return json.dumps({"interface": "eth0", "address": self.address, "port": 7, "key": "a"})
 
     def set_metadata(self, node: str, metadata: Mapping[str, str]) -> None:
         self.asked[node] = json.loads(metadata[REQUEST])
@@ -132,6 +132,7 @@ def test_of_two_hosts_the_first_measures_and_the_second_listens(plan: PlatformPl
     first, second = nomad.asked["worker-1"], nomad.asked["worker-0"]
     assert first["id"] == second["id"]
     assert (first["role"], first["peer"], first["port"]) == ("measure", "worker-0", 7)
+    assert first["peer_key"] == "a"  # without it the measurement would not count
     assert (second["role"], second["peer"]) == ("listen", "worker-1")
     assert [each["name"] for each in found["hosts"]] == ["worker-1", "worker-0"]
     text = shown(check_table(found), 160)
