@@ -221,7 +221,7 @@ class Exchange:
 
     def _take_from(self, job: ModelJob) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
-        job.reduce_to(_without_one_replica(job)[0])
+        job.reduce_to(_count_without_one(job))
 
     def _closed_hosts(self, old: ModelJob) -> str:
         """Why no replica could follow the next one of the old job: too few hosts may take members.
@@ -229,7 +229,9 @@ class Exchange:
         document = self.job.document()
         if not asks_for_admission(document):
             return ""
-        _, leaving = _without_one_replica(old)
+        stay = _count_without_one(old) * members_of(old.document())
+        by_number = sorted(placed(old.allocations()), key=lambda each: index_of(each["Name"]))
+        leaving = by_number[stay:]
         free = free_hosts(self.job.nomad, document["NodePool"], {each["ID"] for each in leaving})
         members, begun = members_of(document), placed(self.job.allocations())
         lacks = members - (len(begun) - members * len(whole(begun, members)))
@@ -292,13 +294,10 @@ def registered(entries: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def _without_one_replica(job: ModelJob) -> tuple[int, list[dict[str, Any]]]:
-    """The count with one replica less, and the allocations that Nomad ends with it."""
+def _count_without_one(job: ModelJob) -> int:
+    """The job's count with one whole replica less."""
     members, running = members_of(job.document()), placed(job.allocations())
-    stay = max(len(whole(running, members)) - 1, 0)
-    count = count_with(running, members, stay)
-    by_number = sorted(running, key=lambda each: index_of(each["Name"]))
-    return count, by_number[count * members :]
+    return count_with(running, members, max(len(whole(running, members)) - 1, 0))
 
 
 def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:
