@@ -143,8 +143,10 @@ def break_group(checkout: Checkout, hosts: Bed, event: str) -> Broken:
     engine = Path(f"/proc/{processes_of(first)[1]}")
     before = len(logged(hosts))
 
-    def formed() -> bool:
-        return has_formed(first.group, before=place)
+    def next_formation() -> tuple[float, float]:
+        """When it came, and when the last request before it was sent to the group."""
+        until(lambda: has_formed(first.group, before=place), "the next formation")
+        return time.monotonic(), sent[-1]  # its page still says 503
 
     with (
         formations_watched() as twice,
@@ -159,9 +161,9 @@ def break_group(checkout: Checkout, hosts: Bed, event: str) -> Broken:
             until(lambda: not engine.exists(), "the end of the first member's engine")
             until(lambda: request_statistic(envoy, page.upstream, "rq_active") == 0)
             if broken.forms_by_itself:
-                until(formed, "the next formation")
-        until(formed, "the next formation")
-        formed_s, last_new_s = time.monotonic(), sent[-1]  # its page still says 503
+                formed_s, last_new_s = next_formation()
+        if not broken.forms_by_itself:
+            formed_s, last_new_s = next_formation()
         all_whole(checkout)
         ended = len(streamed.ended)
         until(lambda: len(streamed.ended) > ended + AT_ONCE)
