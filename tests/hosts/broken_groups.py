@@ -37,6 +37,7 @@ from tests.waiting import until
 
 GROUPS = 3
 AT_ONCE, TOKENS = 12, 150
+SHORT_AT_ONCE = 3
 MARGIN_S = 3  # of the bars: from the end of a group, or its first sign, to its last new request
 LOOK_S = 0.05
 
@@ -154,6 +155,8 @@ def break_group(checkout: Checkout, hosts: Bed, event: str) -> Broken:
         envoy_of(checkout) as envoy,
         _sent(checkout, page.upstream) as sent,
         streams(EDGE, at_once=AT_ONCE, tokens=TOKENS, prompt="hi {}") as streamed,
+        # So that some begin at every moment, while the long ones go on.
+        streams(EDGE, at_once=SHORT_AT_ONCE, tokens=2, prompt="a short one {}") as short,
     ):
         until(lambda: request_statistic(envoy, page.upstream, "rq_active") > 0)
         happened_s = time.monotonic()
@@ -169,7 +172,7 @@ def break_group(checkout: Checkout, hosts: Bed, event: str) -> Broken:
         until(lambda: len(streamed.ended) > ended + AT_ONCE)
     return Broken(
         page=page,
-        streamed=streamed,
+        streamed=Streams(ended=[*streamed.ended, *short.ended]),
         requests=logged(hosts)[before:],
         last_new_s=max(last_new_s - happened_s, 0),
         formed_s=formed_s - happened_s,
