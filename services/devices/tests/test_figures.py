@@ -14,8 +14,8 @@ import pytest
 from accelerators.driver import Accelerator
 from certificates import Authority
 from figures.exposition import exposition
-from figures.server import FiguresServer
 from health.watch import LAST_XID, Known, Standing
+from program.figures_page import FiguresServer
 from prometheus_client.parser import text_string_to_metric_families
 
 HANGS_S = 60.0

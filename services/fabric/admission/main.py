@@ -22,11 +22,12 @@ from pathlib import Path
 from fabric.pool import VERSION, read_pools
 from program.document import read_document
 from program.errors import exit_code
+from program.figures_page import FiguresServer
 from program.http_json import Api
 from program.waiting import say
 
 from admission.keeper import Keeper
-from admission.page import Page, exposition
+from admission.page import exposition
 
 LOOK_EVERY_S = 2.0
 PER_HOST_S = 0.1  # of a fleet, so that Nomad has other things to do
@@ -42,11 +43,11 @@ def run(environment: Mapping[str, str] = os.environ) -> None:
     pools = read_pools(read_document(VERSION))
     keeper = Keeper(nomad, pools, Path(environment["NOMAD_ALLOC_DIR"]), say)
     address = environment["SLIPWAY_ADDRESS"], int(environment["SLIPWAY_PORT"])
-    page = Page(
+    page = FiguresServer(
         address,
         certificate,
-        environment["SLIPWAY_READER"],
-        lambda: exposition(dict(keeper.known)),
+        [environment["SLIPWAY_READER"]],
+        lambda: exposition(dict(keeper.known)).encode(),
     )
     threading.Thread(target=page.serve_forever, daemon=True).start()
     while True:
