@@ -170,14 +170,15 @@ def _decisive(host: str, findings: Sequence[Finding], verdict: Verdict) -> Findi
 
 def _check(pool: Pool, reports: Mapping[str, Report]) -> Check:
     """As schemas/fabric-check.schema.json."""
+    planned = _planned(pool, reports)
     document = {
         "schema_version": VERSION,
-        "planned": _planned(pool, reports),
+        "planned": planned,
         "thresholds": pool.thresholds,
         "hosts": [{"name": host, "outputs": report["outputs"]} for host, report in reports.items()],
         "pairs": [
             {"host": host, "peer": pair["peer"], "outputs": pair["outputs"]}
-            for host, pair in _pairs(pool, reports)
+            for host, pair in _pairs(pool, planned, reports)
         ],
     }
     return read_check(document)
@@ -192,7 +193,9 @@ def _planned(pool: Pool, reports: Mapping[str, Report]) -> dict[str, Any]:
     return completed(pool.planned, first["interface"], usual)
 
 
-def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping[str, Any]]]:
+def _pairs(
+    pool: Pool, planned: dict[str, Any], reports: Mapping[str, Report]
+) -> list[tuple[str, Mapping[str, Any]]]:
     """Measurements between hosts that report, without failures that both hosts have left behind
     with a later pass."""
     found = [
@@ -203,7 +206,7 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
     ]
     passed: dict[str, str] = {}
     for host, pair in found:
-        if _passes(pool, host, pair, reports):
+        if _passes(pool, planned, host, pair):
             for each in (host, pair["peer"]):
                 passed[each] = max(passed.get(each, ""), pair["at"])
     return [
@@ -213,9 +216,9 @@ def _pairs(pool: Pool, reports: Mapping[str, Report]) -> list[tuple[str, Mapping
     ]
 
 
-def _passes(pool: Pool, host: str, pair: Mapping[str, Any], reports: Mapping[str, Report]) -> bool:
+def _passes(pool: Pool, planned: dict[str, Any], host: str, pair: Mapping[str, Any]) -> bool:
     document = {
-        "planned": _planned(pool, reports),
+        "planned": planned,
         "thresholds": pool.thresholds,
         "hosts": [],
         "pairs": [{"host": host, "peer": pair["peer"], "outputs": pair["outputs"]}],
