@@ -16,6 +16,7 @@ from components.autoscaling.proxy import (
 )
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files, password
 from components.envoy.sidecar import port
+from components.nomad import runtime
 from components.nomad.addresses import in_arguments, on_loopback
 from components.nomad.jobspec import (
     CheckRestart,
@@ -115,8 +116,8 @@ def _counts_task(plan: PlatformPlan) -> tuple[Task, ...]:
     program = plan.node_agent
     task = Task(
         name=COUNTS_TASK,
-        command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
-        args=(f"${{meta.runtime}}/bundles/{program.bundle}/members_beyond.py",),
+        command=runtime.python(program.environment),
+        args=(runtime.program(program.bundle, "members_beyond.py"),),
         files=certificate_files(JOB_ID, change_mode="restart"),
         env=_way_to_nomad(plan),
         nomad_identity=True,
@@ -134,8 +135,8 @@ def _policies_check(plan: PlatformPlan) -> ScriptCheck:
     return ScriptCheck(
         name="policies",
         task=TASK,
-        command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
-        args=(f"${{meta.runtime}}/bundles/{program.bundle}/scaling_policies.py", metrics),
+        command=runtime.python(program.environment),
+        args=(runtime.program(program.bundle, "scaling_policies.py"), metrics),
         interval_s=5,
         timeout_s=25,  # its two requests may take ten each
         # Nomad knows a new model's policy a moment before the autoscaler does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from components.certificates.task import AUTHORITY, certificate_files
+from components.nomad import runtime
 from components.nomad.addresses import in_arguments
 from components.nomad.jobspec import Group, Job, Task
 from slipway.plan.platform import DevicePluginPlan, PlatformPlan
@@ -37,8 +38,8 @@ def evacuation_job(plan: PlatformPlan, plugin: DevicePluginPlan) -> Job:
             tasks=(
                 Task(
                     name="evacuation",
-                    command=f"${{meta.runtime}}/envs/{plan.node_agent.environment}/bin/python",
-                    args=(f"${{meta.runtime}}/bundles/{plugin.bundle}/evacuate.py",),
+                    command=runtime.python(plan.node_agent.environment),
+                    args=(runtime.program(plugin.bundle, "evacuate.py"),),
                     env={
                         "CONSUL_HTTP_ADDR": in_arguments(plan.consul.at(autoscaler.host)).url,
                         "NOMAD_ADDR": in_arguments(plan.nomad.at(autoscaler.host)).url,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.certificates.task import AUTHORITY, certificate_files
 from components.fabric.document import check_of, job_id, pools_document
+from components.nomad import runtime
 from components.nomad.addresses import IN_ARGUMENTS, LOOPBACK, in_arguments
 from components.nomad.jobspec import Group, Job, Service, Task
 from slipway.plan.platform import PlatformPlan, Pool
@@ -51,7 +52,7 @@ def check_job(plan: PlatformPlan, pool: Pool) -> Job:
             tasks=(
                 Task(
                     name="check",
-                    command=_python(plan),
+                    command=runtime.python(plan.node_agent.environment),
                     args=(_program(pool, "check_host.py"),),
                     env={
                         "NOMAD_ADDR": plan.nomad.at(agent).url,
@@ -94,7 +95,7 @@ def admission_job(plan: PlatformPlan) -> Job:
             tasks=(
                 Task(
                     name="admission",
-                    command=_python(plan),
+                    command=runtime.python(plan.node_agent.environment),
                     args=(_program(pools[0], "keep_admissions.py"),),
                     env={
                         "NOMAD_ADDR": in_arguments(plan.nomad.at(place.host)).url,
@@ -114,9 +115,5 @@ def admission_job(plan: PlatformPlan) -> Job:
     )
 
 
-def _python(plan: PlatformPlan) -> str:
-    return f"${{meta.runtime}}/envs/{plan.node_agent.environment}/bin/python"
-
-
 def _program(pool: Pool, name: str) -> str:
-    return f"${{meta.runtime}}/bundles/{check_of(pool).bundle}/{name}"
+    return runtime.program(check_of(pool).bundle, name)

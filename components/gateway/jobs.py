@@ -10,6 +10,7 @@ from components.certificates.task import FOLDER, certificate_files
 from components.gateway import public_certificate
 from components.gateway.envoy_bootstrap import envoy_bootstrap
 from components.gateway.handover import ENVOY_GOES_ON_S, hand_over_task
+from components.nomad import runtime
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.endpoint import Endpoint
@@ -116,9 +117,9 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             tasks=(
                 Task(
                     name="xds",
-                    command=f"${{meta.runtime}}/envs/{gateway.xds_environment}/bin/python",
+                    command=runtime.python(gateway.xds_environment),
                     args=(
-                        f"${{meta.runtime}}/bundles/{gateway.xds_bundle}/xds.py",
+                        runtime.program(gateway.xds_bundle, "xds.py"),
                         "--listen",
                         in_arguments(envoy.xds).authority,
                         "--http",

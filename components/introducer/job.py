@@ -7,6 +7,7 @@ import json
 
 from components.aws_pool.names import role_name, sts_url
 from components.certificates.task import AUTHORITY, certificate_files
+from components.nomad import runtime
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.aws import AwsPlan
@@ -39,7 +40,7 @@ namespace "default" {
 def introducer_job(plan: PlatformPlan, aws: AwsPlan) -> Job:
     """One on each host of the gateway's pool: a new node asks any of them."""
     (port,) = {each.port for each in aws.introducers}
-    python = f"${{meta.runtime}}/envs/{plan.node_agent.environment}/bin/python"
+    python = runtime.python(plan.node_agent.environment)
     return Job(
         id=JOB_ID,
         datacenter=plan.datacenter,
@@ -60,7 +61,7 @@ def introducer_job(plan: PlatformPlan, aws: AwsPlan) -> Job:
                 Task(
                     name="introducer",
                     command=python,
-                    args=(f"${{meta.runtime}}/bundles/{aws.bundle}/introduce.py", FILE),
+                    args=(runtime.program(aws.bundle, "introduce.py"), FILE),
                     env={
                         "NOMAD_ADDR": in_arguments(plan.nomad.at("")).url,
                         "NOMAD_CACERT": AUTHORITY,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+from components.fabric import metadata
 from components.fabric.jobs import CHECK_CPU_MHZ, CHECK_MEMORY_MB
 from components.nomad.jobspec import (
     LEFT_DELIMITER,
@@ -26,8 +27,8 @@ PORT = "group"  # where rank 0 waits for the others
 MEMBERS_FILE = "local/members.json"
 # A shell that sleeps, within what is planned for the member: its server gets as much less.
 FRONT_CPU_MHZ, FRONT_MEMORY_MB = 10, 10
-# Only hosts whose fabric was checked take members (services/fabric/admission/verdicts.py).
-ADMITTED = {"fabric_members": "yes"}
+# Only hosts whose fabric was checked take members.
+ADMITTED = {metadata.MEMBERS: metadata.YES}
 # A broken group forms again on its hosts; after so many times within the interval its allocations
 # fail. So do those of a member that gives its host back: it ends at once as often
 # (services/program/group).

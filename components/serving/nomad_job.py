@@ -9,6 +9,7 @@ from typing import Any
 
 from components.autoscaling.policy import inflight_policy
 from components.envoy.sidecar import MEBIBYTE
+from components.nomad import runtime
 from components.nomad.addresses import LOOPBACK
 from components.nomad.jobspec import (
     LEFT_DELIMITER,
@@ -26,6 +27,7 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
+from components.nomad.runtime import RUNTIME
 from components.serving.members import SERVER, as_member
 from components.serving.services import service_of
 from components.serving.tls_proxy import LIVENESS, proxy_task
@@ -44,7 +46,6 @@ GROUP = "replica"
 WEIGHTS_TASK = "weights"
 # A source that refuses, or has limits, is not asked every second.
 FETCHED_AGAIN = Restart(attempts=20, interval_s=600, delay_s=30)
-RUNTIME = "${meta.runtime}"
 TASK_FOLDER = "${NOMAD_TASK_DIR}"
 
 # From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
@@ -282,7 +283,7 @@ def _python(replica: ReplicaSpec, environment: str) -> str:
     """The interpreter of an environment or, in a container, the image's own."""
     if replica.container is not None:
         return "python3"
-    return f"{RUNTIME}/envs/{replica.environments[environment]}/bin/python"
+    return runtime.python(replica.environments[environment])
 
 
 def _bundle(replica: ReplicaSpec) -> str:

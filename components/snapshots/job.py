@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from components.certificates.task import AUTHORITY, certificate_files
+from components.nomad import runtime
 from components.nomad.addresses import in_arguments
 from components.nomad.jobspec import Group, Job, Restart, Task
 from slipway.plan.platform import PlatformPlan, SnapshotPlan
@@ -36,9 +37,9 @@ def snapshot_job(plan: PlatformPlan, snapshots: SnapshotPlan) -> Job:
             tasks=(
                 Task(
                     name="snapshot",
-                    command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
+                    command=runtime.python(program.environment),
                     args=(
-                        f"${{meta.runtime}}/bundles/{program.bundle}/take_snapshot.py",
+                        runtime.program(program.bundle, "take_snapshot.py"),
                         *("--folder", SNAPSHOT_FOLDER),
                         *("--keep", str(snapshots.keep)),
                     ),
