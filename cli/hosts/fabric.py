@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from cli.clusters.groups import members_of
 from cli.clusters.nomad import ENDED, Nomad
 from cli.clusters.servers import must_answer
 from cli.errors import WRONG_INPUT, CliError
@@ -31,7 +32,6 @@ from components.fabric.metadata import (
 from slipway.plan.platform import PlatformPlan
 
 SCHEMA_VERSION = 1  # schemas/check.schema.json
-MEMBER = "slipway_members"  # in the metadata of a job whose allocations are members of groups
 # Both hosts try for half a minute to find each other; RDMA's tools run one by one for each rail.
 ANSWERS_S = 180.0
 PAUSE_S = 0.5
@@ -124,7 +124,7 @@ def _host(nomad: Nomad, plan: PlatformPlan, name: str, node: str, pool: str) -> 
 
 
 def _must_be_free(nomad: Nomad, host: Checked) -> None:
-    groups = {job["ID"] for job in nomad.jobs() if MEMBER in (job.get("Meta") or {})}
+    groups = {job["ID"] for job in nomad.jobs() if members_of(job) > 1}
     for allocation in nomad.allocations_on(host.node):
         if allocation["JobID"] in groups and allocation["ClientStatus"] not in ENDED:
             raise CliError(

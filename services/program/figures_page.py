@@ -30,8 +30,8 @@ class FiguresServer(ThreadingTCPServer):
         readers: Collection[str],
         figures: Callable[[], bytes],
     ) -> None:
-        """`certificate` is the folder of one (program/certificate.py). Raises OSError if the address
-        is taken or a file cannot be read."""
+        """`certificate` is the folder of one (program/certificate.py). Raises OSError if the
+        address is taken or a file cannot be read."""
         context = ssl.create_default_context(
             ssl.Purpose.CLIENT_AUTH, cafile=str(certificate / AUTHORITY)
         )

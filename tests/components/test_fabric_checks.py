@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from cli.hosts import fabric as asked
+from cli.clusters import groups
 from components.certificates.identities import fabric_admission
 from components.fabric import metadata
 from components.fabric.document import pools_document
@@ -241,5 +241,5 @@ def test_both_sides_have_the_same_names() -> None:
     names = metadata.VERDICT, metadata.MEMBERS, metadata.DETAILS
     assert (verdicts["FABRIC"], verdicts["MEMBERS"], verdicts["DETAILS"]) == names
     assert members.ADMITTED == {verdicts["MEMBERS"]: verdicts["YES"]} == {metadata.MEMBERS: "yes"}
-    assert constants("admission/keeper.py")["MEMBER"] == asked.MEMBER
+    assert constants("program/group/place.py")["MEMBERS"] == groups.MEMBERS
     assert constants("admission/page.py")["ADMITTED"] == ADMITTED

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from program.errors import exit_code
+from program.group.place import members_of
 from program.http_json import Api, ApiError
 from program.waiting import say
 
@@ -71,10 +72,9 @@ class Evacuation:
         self._said = lines
 
     def _members_of(self, job: str) -> int:
-        """How many allocations a replica of the job has (components/serving/nomad_job.py)."""
+        """How many allocations a replica of the job has: asked for once."""
         if job not in self._members:
-            meta = self._nomad.get(f"/v1/job/{quote(job, safe='')}").get("Meta") or {}
-            self._members[job] = int(meta.get("slipway_members", 1))
+            self._members[job] = members_of(self._nomad.get(f"/v1/job/{quote(job, safe='')}"))
         return self._members[job]
 
     def _checks(self) -> Any:

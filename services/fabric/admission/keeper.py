@@ -17,6 +17,7 @@ from fabric.findings import Finding
 from fabric.pool import VERSION, Pool
 from fabric.requests import LISTEN, MEASURE, REPORT, REQUEST, Request, write_request
 from program.errors import InputError
+from program.group.place import members_of
 from program.http_json import Api, ApiError
 
 from admission.reports import problem_of
@@ -30,7 +31,6 @@ from admission.verdicts import (
 )
 
 LIVE = ("pending", "running", "unknown")
-MEMBER = "slipway_members"  # in the metadata of a job whose allocations are members of groups
 MEASURING_S = 120.0  # until a measurement that nobody reports of is given up
 METADATA = "/v1/client/metadata?node_id={}"
 
@@ -179,7 +179,7 @@ class Keeper:
 
     def _standings(self, pool: Pool, seen: Mapping[str, Seen]) -> dict[str, Standing]:
         jobs = self.nomad.get("/v1/jobs?meta=true") or []
-        groups = {each["ID"] for each in jobs if MEMBER in (each.get("Meta") or {})}
+        groups = {each["ID"] for each in jobs if members_of(each) > 1}
         standings = {}
         for host, each in seen.items():
             if not each.report["address"]:

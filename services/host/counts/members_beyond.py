@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from program.document import JsonObject
 from program.errors import exit_code
-from program.group.place import index_of, place_of
+from program.group.place import index_of, members_of, place_of
 from program.http_json import Api, ApiError
 from program.waiting import say
 
@@ -63,7 +63,7 @@ class Counts:
 
     def _jobs_of_groups(self) -> Iterator[JsonObject]:
         for stub in self._nomad.get("/v1/jobs?meta=true"):
-            if not stub["Stop"] and _members(stub) > 1:
+            if not stub["Stop"] and members_of(stub) > 1:
                 yield self._nomad.get(f"/v1/job/{quote(stub['ID'], safe='')}")
 
     def _covering(self, job: JsonObject) -> int:
@@ -76,16 +76,12 @@ class Counts:
             f"/v1/job/{quote(job['ID'], safe='')}/allocations"
         )
         placed = [index_of(a["Name"]) for a in allocations if a["DesiredStatus"] == "run"]
-        return covering(count, placed, _members(job), int(scaling["Max"]))
+        return covering(count, placed, members_of(job), int(scaling["Max"]))
 
     def _scale(self, job_id: str, group: str, count: int) -> None:
         body = {"Count": count, "Target": {"Group": group}, "Message": MESSAGE}
         self._nomad.put(f"/v1/job/{quote(job_id, safe='')}/scale", body)
         say(f"{job_id}: count {count}, which {MESSAGE}")
-
-
-def _members(job: JsonObject) -> int:
-    return int((job.get("Meta") or {}).get("slipway_members", 1))
 
 
 def run() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
+from program.group.place import members_of
 from program.http_json import Api, ApiError, operators
 from program.waiting import say
 
@@ -27,7 +28,6 @@ from gates.model_job import (
     ModelJob,
     count_with,
     is_reduced,
-    members_of,
     model_and_release,
     placed,
     services,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from program.document import JsonObject
-from program.group.place import Place, index_of, place_of
+from program.group.place import Place, index_of, members_of, place_of
 from program.http_json import Api, ApiError
 
 # The key in a reduced job's scaling policy that stores its original count and scaling, as text
@@ -146,11 +146,6 @@ def is_reduced(document: JsonObject) -> bool:
     return bool(_note(group_of(document)))
 
 
-def members_of(document: JsonObject) -> int:
-    """How many allocations a replica has: more than one where it runs over several nodes."""
-    return int((document.get("Meta") or {}).get("slipway_members", 1))
-
-
 def count_of(document: JsonObject) -> int:
     """How many replicas the job wants. A count that somebody set between multiples is the next
     one: those members wait for the others."""
@@ -180,16 +175,17 @@ def count_with(allocations: list[JsonObject], members: int, replicas: int) -> in
     """
     if members == 1:
         return replicas
-    by_number = sorted(allocations, key=lambda each: index_of(each["Name"]))
-    counts = range(len(by_number) // members + 2)
+    numbered = by_number(allocations)
+    counts = range(len(numbered) // members + 2)
     return next(
-        (
-            count
-            for count in counts
-            if len(whole(by_number[: count * members], members)) == replicas
-        ),
+        (count for count in counts if len(whole(numbered[: count * members], members)) == replicas),
         replicas,
     )
+
+
+def by_number(allocations: list[JsonObject]) -> list[JsonObject]:
+    """Nomad ends the last ones first."""
+    return sorted(allocations, key=lambda each: index_of(each["Name"]))
 
 
 def lacking(allocations: list[JsonObject], members: int, count: int) -> str:

@@ -18,20 +18,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from program.errors import HostError
-from program.group.place import index_of
+from program.group.place import members_of
 from program.http_json import Api, ApiError
 from program.waiting import say
 
-from gates.admission import ADMITTED, asks_for_admission, free_hosts
 from gates.gateway import Gateway
+from gates.member_hosts import ADMITTED, asks_for_admission, free_hosts
 from gates.model_job import (
     ModelJob,
+    by_number,
     count_of,
     count_with,
     group_of,
     lacking,
     leaving,
-    members_of,
     no_room,
     placed,
     whole,
@@ -230,8 +230,7 @@ class Exchange:
         if not asks_for_admission(document):
             return ""
         stay = _count_without_one(old) * members_of(old.document())
-        by_number = sorted(placed(old.allocations()), key=lambda each: index_of(each["Name"]))
-        leaving = by_number[stay:]
+        leaving = by_number(placed(old.allocations()))[stay:]
         free = free_hosts(self.job.nomad, document["NodePool"], {each["ID"] for each in leaving})
         members, begun = members_of(document), placed(self.job.allocations())
         lacks = members - (len(begun) - members * len(whole(begun, members)))

@@ -17,7 +17,7 @@ from gate import (
     wait_for_any_serving,
     wait_for_serving,
 )
-from gates.admission import ADMITTED
+from gates.member_hosts import ADMITTED
 from gates.model_job import ModelJob, group_of, is_reduced
 from hangs import HANG_S
 from program.group.place import index_of

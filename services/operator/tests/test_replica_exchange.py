@@ -16,7 +16,6 @@ from gates.model_job import (
     count_with,
     is_reduced,
     lacking,
-    members_of,
     reduced,
     restored,
     resumed,
@@ -24,6 +23,7 @@ from gates.model_job import (
     whole,
 )
 from gates.replica_exchange import GivenUpError, OldJob, Seen, next_old_job
+from program.group.place import members_of
 from program.http_json import Api
 
 SERVICE = "model-m-all-openai"

@@ -1,5 +1,6 @@
 """A member's place: which group of a job, and which rank in it. Pure.
 
+A job says in its metadata how many allocations one replica has (components/serving/nomad_job.py).
 Nomad numbers the allocations of a job from 0 and gives a replacement the number of the one that it
 replaces, so nothing else has to be agreed on.
 """
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+MEMBERS = "slipway_members"
 ALLOCATION_NAME = re.compile(r".*\[(\d+)\]")
 
 
@@ -30,6 +33,12 @@ class Place:
     def others(self) -> range:
         """The ranks that rank 0 waits for."""
         return range(1, self.size)
+
+
+def members_of(job: Mapping[str, Any]) -> int:
+    """How many allocations a replica of a job has, by Nomad's document of the job or its entry in a
+    list of them with metadata."""
+    return int((job.get("Meta") or {}).get(MEMBERS, 1))
 
 
 def place_of(index: int, size: int) -> Place:
