@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -65,6 +65,7 @@ class SimProcess:
         wait_for: Literal["ready", "listeners", "nothing", "end"] = "ready",
         address: str = "",
         options: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
         **engine: Any,
     ) -> None:
         self.address = address or free_address()
@@ -75,6 +76,7 @@ class SimProcess:
         self._document = document(**engine)
         self._wait_for = wait_for
         self._options = options
+        self._variables = variables or {}
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="engine-sim-")
@@ -83,7 +85,7 @@ class SimProcess:
         self._log = (Path(self._folder.name) / "log").open("w+b")
         self.process = subprocess.Popen(
             [sys.executable, _SERVICE / self.program, "--document", path, *self._options],
-            env={**os.environ, **self.environment()},
+            env={**os.environ, **self.environment(), **self._variables},
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )

@@ -67,7 +67,7 @@ class WatchedEngine:
             self._member.on_lost(self._group_ended)
             if self._member.leads:
                 self._member.on_another_leaves(self._engine.terminate)
-        watching = threading.Thread(target=self._watch, args=(self._watcher(progress),))
+        watching = threading.Thread(target=self._watch, args=(progress,))
         watching.start()
         code = self._engine.wait()
         self._ended.set()
@@ -92,8 +92,12 @@ class WatchedEngine:
             self._killed = True
             self._engine.kill()
 
-    def _verdict(self, watcher: Watcher) -> Verdict:
-        if self._member is not None and self._member.is_suspect:
+    def _verdict(self, watcher: Watcher, progress: Progress) -> Verdict:
+        if self._member is None:
+            return watcher.verdict
+        # Before the answer: Envoys need up to a second to see the page.
+        progress.turn_away(self._member.may_be_lost)
+        if self._member.is_suspect:
             return Verdict(moving=False, part="group")
         return watcher.verdict
 
@@ -110,11 +114,13 @@ class WatchedEngine:
         waited = partial(waited_for_a_processor, [self._engine.pid])
         return Watcher([engine, server], OwnClock(waited))
 
-    def _watch(self, watcher: Watcher) -> None:
+    def _watch(self, progress: Progress) -> None:
+        watcher = self._watcher(progress)
+        verdict = partial(self._verdict, watcher, progress)
         with contextlib.ExitStack() as stack:
             while not self._ended.is_set():
                 try:
-                    stack.enter_context(page(*self._listener, partial(self._verdict, watcher)))
+                    stack.enter_context(page(*self._listener, verdict))
                 except OSError:  # a replica that still drains has it, as it has the engine's ports
                     self._ended.wait(_PORT_POLL_S)
                 else:

@@ -39,6 +39,10 @@ class GroupMember:
         """Whether requests should go elsewhere."""
         return self._membership.is_suspect
 
+    @property
+    def may_be_lost(self) -> bool:
+        return self._membership.may_be_lost
+
     def __enter__(self) -> GroupMember:
         self._thread.start()
         return self

@@ -78,11 +78,15 @@ class Membership:
         self.another_leaves = asyncio.Event()
 
     @property
+    def may_be_lost(self) -> bool:
+        """Whether a member is gone, or has been quiet for longer than usual: a request that begins
+        now may not come to its end."""
+        return self.lost.done() or any(each.is_suspect for each in self._silences.values())
+
+    @property
     def is_suspect(self) -> bool:
-        """Whether requests should go elsewhere: a member is gone, has been quiet for longer than
-        usual, or is asked to end."""
-        quiet = any(each.is_suspect for each in self._silences.values())
-        return quiet or self.lost.done() or self.another_leaves.is_set()
+        """Whether requests should go elsewhere: a member may be lost, or is asked to end."""
+        return self.may_be_lost or self.another_leaves.is_set()
 
     async def __aenter__(self) -> Membership:
         self._server = None

@@ -1,6 +1,7 @@
 """What an engine tells of its progress: numbers in memory that it shares with its watcher.
 
-The engine writes them between its steps. Whoever reads them needs no answer of the engine.
+The engine writes them between its steps. Whoever reads them needs no answer of the engine. One goes
+the other way: the watcher of a group that may be lost has the engine turn new requests away.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 VARIABLE = "SLIPWAY_PROGRESS"  # the path under which the watcher's processes find the memory
 NUMBER_BYTES = 8
-STEPS, OUTSTANDING, FIRST_BEAT = range(3)
+STEPS, OUTSTANDING, TURNS_AWAY, FIRST_BEAT = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Seen:
 
 
 class Progress:
-    """Steps ended, requests outstanding, and beats of further parts, numbered from 0.
+    """Steps ended, requests outstanding, whether new ones are turned away, and beats of further
+    parts, numbered from 0.
 
     Each number has one writer, and is written and read as a whole.
     """
@@ -60,6 +62,14 @@ class Progress:
 
     def seen(self) -> Seen:
         return Seen(self._numbers[STEPS], self._numbers[OUTSTANDING])
+
+    def turn_away(self, turns_away: bool) -> None:
+        """The watcher's: whether new requests are to be refused from now on."""
+        self._numbers[TURNS_AWAY] = int(turns_away)
+
+    @property
+    def turns_away(self) -> bool:
+        return bool(self._numbers[TURNS_AWAY])
 
     def beat(self, part: int) -> None:
         self._numbers[FIRST_BEAT + part] += 1

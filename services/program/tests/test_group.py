@@ -268,6 +268,7 @@ async def test_a_silent_member_is_suspect_before_it_is_lost(file: Path) -> None:
         await asyncio.wait_for(forming, HANG_S)
         while not leader.is_suspect:
             await asyncio.sleep(0.01)
+        assert leader.may_be_lost
         assert "silent" in await asyncio.wait_for(leader.lost, HANG_S)
         writer.close()
 
@@ -281,6 +282,7 @@ async def test_a_member_that_is_asked_to_end_lets_rank_0_finish(file: Path) -> N
         leaving = asyncio.create_task(member.leave())
         await asyncio.wait_for(leader.another_leaves.wait(), HANG_S)
         assert leader.is_suspect
+        assert not leader.may_be_lost  # what begins now is finished
         assert not leaving.done()
         await leader.__aexit__()
         await asyncio.wait_for(leaving, HANG_S)

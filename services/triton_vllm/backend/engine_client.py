@@ -12,6 +12,9 @@ import aiohttp
 # On a loaded machine it may take seconds. An engine that has ended refuses the connection at
 # once, so a long limit costs nothing.
 CONNECT_TIMEOUT_S = 60.0
+# Triton's errors are part of its streams, which no gateway can begin again: the engine turns none
+# of these requests away (engine_turning_away.py).
+HEADERS = {"x-slipway-cannot-go-elsewhere": "true"}
 
 
 class EngineError(Exception):
@@ -31,6 +34,7 @@ class EngineClient:
     def __init__(self, engine_url: str) -> None:
         self._engine_url = engine_url
         self._session = aiohttp.ClientSession(
+            headers=HEADERS,
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
         )

@@ -39,6 +39,8 @@ CPU_SERVER, DEVICE_SERVER = SERVICE / "engine_server.py", SERVICE / "device_engi
 CPU_MEMBER, DEVICE_MEMBER = SERVICE / "engine_member.py", SERVICE / "device_engine_member.py"
 # Of the folder of the server: the headers of an answer come with its first token.
 MIDDLEWARE = "engine_headers.HeadersWithTheFirstToken"
+# Where other members may be lost: rank 0 can turn new requests away.
+GROUP_MIDDLEWARE = "engine_turning_away.TurnsAway"
 
 # The engine core runs the model itself, as vLLM does on one GPU. On a CPU vLLM refuses it under the
 # name "uni", in order to bind a worker's threads (switched off below); the two processes would then
@@ -91,6 +93,8 @@ def engine_command(
         *document.names,
         *("--middleware", MIDDLEWARE),
     ]
+    if member is not None and member.rank == 0:
+        command += ["--middleware", GROUP_MIDDLEWARE]
     flags = _flags(document, settings)
     if member is not None:
         flags |= _flags_of_member(document, member)

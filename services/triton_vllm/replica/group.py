@@ -38,6 +38,10 @@ class GroupMember:
         """Whether requests should go elsewhere."""
         return self._membership is not None and self._membership.is_suspect
 
+    @property
+    def may_be_lost(self) -> bool:
+        return self._membership is not None and self._membership.may_be_lost
+
     async def meet(self, while_it_lives: AsyncExitStack) -> EngineMember:
         """Waits for all members. Raises RunError if the group is incomplete for too long: then the
         hosts of those that are there are given back."""

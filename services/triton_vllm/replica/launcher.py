@@ -77,7 +77,7 @@ class Launcher:
         limits = document.liveness
         self._liveness = ReplicaLiveness(limits, len(document.names)) if limits else None
         if self._group is not None and self._liveness is not None:
-            self._liveness.suspects(lambda: self._group is not None and self._group.is_suspect)
+            self._liveness.depends_on(self._group)
 
     async def run(self) -> None:
         """Serves until SIGTERM and drains. Raises RunError otherwise."""

@@ -18,6 +18,7 @@ from program.liveness.watcher import Part, Verdict, Watcher
 from replica.document import Liveness
 from replica.endpoints import Endpoints
 from replica.errors import RunError
+from replica.group import GroupMember
 from replica.settings import Settings
 
 ASK_PERIOD_S = 1.0
@@ -68,11 +69,12 @@ class ReplicaLiveness:
         self.progress = Progress.create(beating_parts=stubs)
         self._api_server, self._triton = Asked(), Asked()
         self._verdict = lambda: Verdict(moving=False, part="API server")
-        self._group_is_suspect = lambda: False
+        self._group: GroupMember | None = None
 
-    def suspects(self, is_suspect: Callable[[], bool]) -> None:
-        """Says from now on that the replica does not move while its group is suspect."""
-        self._group_is_suspect = is_suspect
+    def depends_on(self, group: GroupMember) -> None:
+        """Says from now on that the replica does not move while its group is suspect, and turns
+        requests away while a member may be lost."""
+        self._group = group
 
     @contextlib.contextmanager
     def page(self, settings: Settings) -> Iterator[None]:
@@ -118,7 +120,11 @@ class ReplicaLiveness:
             await asyncio.gather(looking, *asking, return_exceptions=True)
 
     def _latest_verdict(self) -> Verdict:
-        if self._group_is_suspect():
+        if self._group is None:
+            return self._verdict()
+        # Before the answer: Envoys need up to a second to see the page.
+        self.progress.turn_away(self._group.may_be_lost)
+        if self._group.is_suspect:
             return Verdict(moving=False, part="group")
         return self._verdict()
 

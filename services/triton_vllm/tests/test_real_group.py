@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from real_replica import DIRECTORY, prepared_runtime
-from replica_process import MODEL, OPENAI_PORT, ReplicaProcess, wait_until
+from replica_process import LIVENESS_PORT, MODEL, OPENAI_PORT, ReplicaProcess, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.kills]
 
@@ -86,6 +88,15 @@ def ask(replica: ReplicaProcess, body: dict[str, Any]) -> dict[str, Any]:
         return content
 
 
+def page_status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=300) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
 def test_a_pipeline_over_two_members_answers(group: list[ReplicaProcess]) -> None:
     question = {"role": "user", "content": "What is the capital of France?"}
     answer = ask(
@@ -93,6 +104,26 @@ def test_a_pipeline_over_two_members_answers(group: list[ReplicaProcess]) -> Non
         {"model": MODEL, "messages": [question], "max_tokens": 16, "temperature": 0},
     )
     assert "Paris" in answer["choices"][0]["message"]["content"]
+
+
+def test_while_a_member_is_silent_new_requests_are_for_another_replica(
+    group: list[ReplicaProcess],
+) -> None:
+    question = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+    live = f"http://{group[0].address}:{LIVENESS_PORT}/slipway/live"
+
+    def says(status: int) -> Callable[[], bool]:
+        return lambda: page_status(live) == status
+
+    group[1].process.send_signal(signal.SIGSTOP)
+    wait_until(says(503))
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(group[0], question)
+    with refused.value as reply:
+        assert (reply.code, reply.headers["x-slipway-replica-unreachable"]) == (503, "true")
+    group[1].process.send_signal(signal.SIGCONT)
+    wait_until(says(200))
+    assert ask(group[0], question)["choices"]
 
 
 def test_the_end_of_one_member_ends_the_other(group: list[ReplicaProcess]) -> None:

@@ -24,6 +24,7 @@ from simulator.inflight import InFlight
 from simulator.openai.requests import (
     ApiError,
     ApiRequest,
+    TurnedAwayError,
     parse_chat,
     parse_completion,
 )
@@ -83,7 +84,7 @@ async def _errors(
 
 
 def _error(error: ApiError) -> web.Response:
-    return web.json_response(error.body(), status=error.status)
+    return web.json_response(error.body(), status=error.status, headers=error.headers)
 
 
 class _Handlers:
@@ -141,6 +142,8 @@ class _Handlers:
     async def _generate(
         self, request: web.Request, parse: Parse, make_format: MakeFormat
     ) -> web.StreamResponse:
+        if self._engine.progress.turns_away:
+            raise TurnedAwayError()
         with self._in_flight.request():
             replica = self._engine.replica
             fault = request.headers.get(FAULT_HEADER)

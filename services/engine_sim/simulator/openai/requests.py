@@ -15,6 +15,8 @@ _DEFAULT_COMPLETION_TOKENS = 16  # the OpenAI API's default for /v1/completions
 class ApiError(Exception):
     """An error in OpenAI's format."""
 
+    headers: Mapping[str, str] = {}
+
     def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -30,6 +32,16 @@ class ApiError(Exception):
             "code": self.status,
         }
         return {"error": error}
+
+
+class TurnedAwayError(ApiError):
+    """A member of the replica's group may be lost: the gateway tries another replica (see
+    UNREACHABLE_HEADER of the control plane's routes)."""
+
+    headers: Mapping[str, str] = {"x-slipway-replica-unreachable": "true"}
+
+    def __init__(self) -> None:
+        super().__init__(503, "ServiceUnavailableError", "a member of this replica may be lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
