@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import httpx
 import yaml
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
 
 from cli import certificates
 from cli.certificates import PublicTls
@@ -31,6 +32,7 @@ NAME = "hosts"
 CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
 AT_ONCE = 4
 PAUSE_S = 0.5  # after a stream that failed
+ASKED_TIMES = 3
 SHOWN = 300  # characters of an answer that a failing test shows
 
 
@@ -74,8 +76,14 @@ class Checkout:
         last = log.rpartition("Updating (")[2]
         return set(CHANGED.findall(last))
 
+    @retry(
+        retry=retry_if_exception_type(httpx.TransportError),
+        stop=stop_after_attempt(ASKED_TIMES),
+        reraise=True,
+    )
     def ask(self, url: str) -> Any:
-        """Consul's and Nomad's APIs as the operator."""
+        """Consul's and Nomad's APIs as the operator. A server that is very busy closes connections
+        that take long to open: a question is asked again."""
         return self._request("GET", url).json()
 
     def put_to(self, url: str) -> None:
