@@ -17,7 +17,7 @@ from simulator.faults import NONE, Faults, InjectedError
 from simulator.generation import Generation
 from simulator.group.pipeline import OneStage, Pipeline
 from simulator.metrics import EngineMetrics
-from simulator.text import answer, tokenise
+from simulator.text import Answer, answer, tokenise
 
 BLOCK_SIZE = 16
 # A loop that falls behind on a busy machine catches up by this much at most: otherwise a burst of
@@ -42,6 +42,7 @@ class Request:
     prompt: str
     prompt_tokens: tuple[int, ...] | None = None  # given by clients that tokenise themselves
     max_tokens: int | None
+    answer: Answer | None = None  # what must be said, where the answer has a form
     stop: tuple[str, ...] = ()
     faults: Faults = NONE
 
@@ -121,11 +122,13 @@ class Engine:
         if self._fails(request.faults):
             raise InjectedError("injected fault: the engine failed")
         now_s = asyncio.get_running_loop().time()
+        said = request.answer or answer(request.prompt)
+        whole = sequence.max_tokens == said.length or request.max_tokens is None
         generation = Generation(
             sequence=sequence,
-            answer=answer(request.prompt),
+            answer=said,
             stop=request.stop,
-            length_reason="stop" if request.max_tokens is None else "length",
+            length_reason="stop" if whole else "length",
             faults=self._request_faults(request.faults),
             metrics=self.metrics,
             arrived_s=now_s,
@@ -155,10 +158,10 @@ class Engine:
                 f"{len(prompt_tokens) + (max_tokens or 1)} tokens ({len(prompt_tokens)} in the "
                 f"prompt, {max_tokens or 1} in the completion)."
             )
-        if max_tokens is None:
-            max_tokens = min(self.replica.engine.answer_tokens, room)
-        text = answer(request.prompt)
-        return Sequence(prompt=prompt_tokens, max_tokens=max_tokens, output_token=text.token)
+        text = request.answer or answer(request.prompt)
+        usual = text.length or self.replica.engine.answer_tokens
+        wanted = usual if max_tokens is None else min(max_tokens, text.length or max_tokens)
+        return Sequence(prompt=prompt_tokens, max_tokens=min(wanted, room), output_token=text.token)
 
     def _request_faults(self, own: Faults) -> Faults:
         return own if own.die is not None else Faults(**{**own.to_json(), "die": self.faults.die})
