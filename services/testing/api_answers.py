@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import jsonschema
 from api_requests import (
@@ -93,7 +93,7 @@ async def _checked(sdks: Clients, model: str, request: RightRequest, *, whole: b
     return None
 
 
-async def _none_fails(checks: list[Awaitable[str | None]]) -> int:
+async def _none_fails(checks: Sequence[Awaitable[str | None]]) -> int:
     """A few at a time, as an engine's batch has room for; all failures are told at once."""
     turn = asyncio.Semaphore(AT_ONCE)
 
