@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol
 
 import jsonschema
 from api_requests import (
     DOCUMENT_SCHEMA,
+    EVENTS,
     RIGHT,
     TOOL,
     TOOL_SCHEMA,
@@ -20,6 +22,16 @@ from api_requests import (
 from sdk_clients import Answered, Clients, clients
 
 AT_ONCE = 8
+
+
+class Ask(Protocol):
+    """`ask` or `stream` of sdk_clients.Clients."""
+
+    __name__: str
+
+    async def __call__(self, api: Api, body: Mapping[str, Any]) -> Answered: ...
+
+
 OPENINGS = {
     "responses": ["response.created", "response.in_progress", "response.output_item.added"],
     "messages": ["message_start", "content_block_start"],
@@ -31,11 +43,15 @@ async def check_right_requests(url: str, model: str) -> int:
     """Makes all right requests, whole and streamed. Returns how many; fails if one of their answers
     is not what it must be."""
     async with clients(url) as sdks:
+        seen: dict[Api, set[str]] = {api: set() for api in EVENTS}
+        streamed = [request for request in RIGHT if request.api in EVENTS]
         checks = [
-            *(_checked(sdks, model, request, whole=True) for request in RIGHT),
-            *(_checked(sdks, model, request, whole=False) for request in RIGHT if streams(request)),
+            *(_checked(model, request, sdks.ask, set()) for request in RIGHT),
+            *(_checked(model, each, sdks.stream, seen[each.api]) for each in streamed),
         ]
-        return await _none_fails(checks)
+        made = await _none_fails(checks)
+        assert seen == {api: set(events) for api, events in EVENTS.items()}
+        return made
 
 
 async def check_wrong_requests(url: str, model: str) -> int:
@@ -52,10 +68,6 @@ async def check_wrong_requests(url: str, model: str) -> int:
 
     async with clients(url) as sdks:
         return await _none_fails([checked(sdks, number) for number in range(len(WRONG))])
-
-
-def streams(request: RightRequest) -> bool:
-    return request.api != "count_tokens"
 
 
 def check(request: RightRequest, answered: Answered) -> None:
@@ -82,14 +94,16 @@ def _check_order(api: Api, events: list[str]) -> None:
     assert events[len(events) - len(closing) :] == closing
 
 
-async def _checked(sdks: Clients, model: str, request: RightRequest, *, whole: bool) -> str | None:
+async def _checked(model: str, request: RightRequest, ask: Ask, seen: set[str]) -> str | None:
+    """What is wrong with the answer; `seen` gets the kinds of its events."""
     body = body_for(model, request)
     assert isinstance(body, dict)
     try:
-        ask = sdks.ask if whole else sdks.stream
-        check(request, await ask(request.api, body))
+        answered = await ask(request.api, body)
+        check(request, answered)
+        seen.update(answered.events)
     except Exception as error:
-        return f"{request.api}, {request.feature}{'' if whole else ', streamed'}: {error!r}"
+        return f"{request.api}, {request.feature}, by {ask.__name__}: {error!r}"
     return None
 
 

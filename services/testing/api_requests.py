@@ -19,6 +19,31 @@ PATHS: Mapping[Api, str] = {
     "messages": "/v1/messages",
     "count_tokens": "/v1/messages/count_tokens",
 }
+# What answers are streamed in.
+EVENTS: Mapping[Api, tuple[str, ...]] = {
+    "chat": ("chat.completion.chunk",),
+    "responses": (
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+        "response.completed",
+    ),
+    "messages": (
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ),
+}
 # Schemas without free text: a small model does not end a string.
 TOOL = "get_weather"
 TOOL_SCHEMA: dict[str, Any] = {
@@ -149,7 +174,7 @@ RIGHT: tuple[RightRequest, ...] = (
     RightRequest(api="chat", feature="text", body=_chat(), ends="length"),
     RightRequest(
         api="chat",
-        feature="system and developer messages, content parts",
+        feature="system messages, content parts",
         body=_chat(
             messages=[
                 {"role": "system", "content": "Be short."},

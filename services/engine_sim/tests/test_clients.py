@@ -60,7 +60,10 @@ async def test_a_message_names_the_stop_sequence_that_ended_it(replica: SimProce
 
 
 async def test_tokens_are_counted_as_a_message_counts_them(replica: SimProcess) -> None:
-    asked = {"model": "small", "messages": [{"role": "user", "content": "Count these words."}]}
+    asked: dict[str, Any] = {
+        "model": "small",
+        "messages": [{"role": "user", "content": "Count these words."}],
+    }
     async with clients(replica.openai) as sdks:
         counted = (await sdks.ask("count_tokens", asked)).tokens
         message = await sdks.anthropic.messages.create(**asked, max_tokens=1)
