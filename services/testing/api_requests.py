@@ -59,9 +59,9 @@ DOCUMENT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "verdict": {"type": "string", "enum": ["pass", "fail"]},
-        "flags": {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2},
+        "sure": {"type": "boolean"},
     },
-    "required": ["verdict", "flags"],
+    "required": ["verdict", "sure"],
     "additionalProperties": False,
 }
 

@@ -68,7 +68,7 @@ async def test_an_agent_streams_what_it_says_after_its_tool(replica: SimProcess,
         texts = [text async for text in stream.stream_text(delta=True, debounce_by=None)]
     assert asked == ["Paris"]
     assert len(texts) > 1
-    assert "".join(texts).split()[-1] == "w63"
+    assert "".join(texts).split()[-1] in ("w63", "w127")
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -59,6 +59,19 @@ async def test_a_message_names_the_stop_sequence_that_ended_it(replica: SimProce
     assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", "w4 ")
 
 
+@pytest.mark.parametrize(
+    ("api", "limit", "ends"),
+    [("responses", "max_output_tokens", "completed"), ("messages", "max_tokens", "end_turn")],
+)
+async def test_an_answer_below_its_limit_ends_by_itself(
+    replica: SimProcess, api: Api, limit: str, ends: str
+) -> None:
+    """Agents ask for thousands of tokens, and go on until an answer has ended."""
+    async with clients(replica.openai) as sdks:
+        answered = await sdks.ask(api, body_of(api, "text", **{limit: 1000}))
+    assert (answered.ends, answered.tokens) == (ends, 128)
+
+
 async def test_tokens_are_counted_as_a_message_counts_them(replica: SimProcess) -> None:
     asked: dict[str, Any] = {
         "model": "small",

@@ -33,13 +33,11 @@ pytestmark = pytest.mark.real
 QUESTION = "What is the capital of France?"
 PROMPT = f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n"
 COUNTED = {"return_num_output_tokens": True}
-# Where a schema lets it, so small a model writes spaces until its tokens are used up.
-WITHOUT_SPACES = '{"backend": "xgrammar", "disable_any_whitespace": true}'
 
 
 @pytest.fixture(scope="module")
 def replica() -> Iterator[ReplicaProcess]:
-    with real_replica(structured_outputs_config=WITHOUT_SPACES) as loaded:
+    with real_replica() as loaded:
         print(*loaded.events(), sep="\n")
         yield loaded
 

@@ -44,7 +44,8 @@ def parse_message(body: Mapping[str, Any], names: Sequence[str], fault: str | No
     tool = called(choice, named, tools, turns)
     engine = Request(
         prompt=rendered(turns, tools),
-        max_tokens=max_tokens,
+        max_tokens=None,
+        at_most=max_tokens,
         answer=arguments(tool) or _document(body),
         stop=stops(body, "stop_sequences"),
         faults=faults(fault, body),

@@ -103,9 +103,10 @@ class ResponseFormat:
 
     @property
     def _tools(self) -> list[_Json]:
-        """With what the SDK's type demands of a function."""
+        """As they were given; of functions, with what the API's own answers have."""
+        defaults = {"strict": None, "parameters": None}
         given = self.body.get("tools") or []
-        return [{"strict": None, "parameters": None, **tool} for tool in given]
+        return [{**defaults, **tool} if tool["type"] == "function" else tool for tool in given]
 
     def _item(self, text: str, status: str) -> _Json:
         if self.tool is not None:

@@ -37,11 +37,13 @@ def parse_response(body: Mapping[str, Any], names: Sequence[str], fault: str | N
     _check_options(body)
     turns = _turns(body)
     choice, named = _choice(body)
-    tools = _tools(body) if choice != "none" else []
+    offered = _tools(body)
+    tools = offered if choice != "none" else []
     tool = called(choice, named, tools, turns)
     engine = Request(
         prompt=rendered(turns, tools),
-        max_tokens=limit(body, "max_output_tokens", None),
+        max_tokens=None,
+        at_most=limit(body, "max_output_tokens", None),
         answer=arguments(tool) or _document(body),
         stop=stops(body, "stop"),
         faults=faults(fault, body),
@@ -106,9 +108,15 @@ def _tools(body: Mapping[str, Any]) -> list[Tool]:
         raise bad("tools must be a list", "tools")
     return [
         tool_of(tool, "parameters", f"tools[{index}]")
-        for index, tool in enumerate(tools)
-        if not isinstance(tool, Mapping) or tool.get("type") == "function"
+        for index, tool in enumerate(map(_typed, tools))
+        if tool["type"] == "function"
     ]
+
+
+def _typed(tool: object) -> Mapping[str, Any]:
+    if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
+        raise bad("tools must be objects with a type", "tools")
+    return tool
 
 
 def _choice(body: Mapping[str, Any]) -> tuple[str, str | None]:
