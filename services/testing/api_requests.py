@@ -331,6 +331,11 @@ RIGHT: tuple[RightRequest, ...] = (
             ]
         ),
     ),
+    RightRequest(
+        api="messages",
+        feature="system messages between others",  # Claude Code's reminders
+        body=_messages(messages=[*_user("Say hello."), {"role": "system", "content": "Go on."}]),
+    ),
     RightRequest(api="messages", feature="stop_sequences", body=_messages(stop_sequences=["\n\n"])),
     RightRequest(
         api="messages",

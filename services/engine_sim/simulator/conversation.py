@@ -11,6 +11,8 @@ from typing import Any
 from simulator.structured import value_for
 from simulator.text import Answer, document
 
+_INSTRUCTING = ("system", "developer")
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -44,8 +46,9 @@ def rendered(turns: Sequence[Turn], tools: Sequence[Tool] = ()) -> str:
 
 def asked_for(turns: Sequence[Turn], tools: Sequence[Tool]) -> Tool | None:
     """The tool whose name the last turn contains, if it is the user's: which tool a model calls
-    that may choose."""
-    if not turns or turns[-1].role != "user":
+    that may choose. Instructions may follow it, such as the reminders of Claude Code."""
+    last = next((turn for turn in reversed(turns) if turn.role not in _INSTRUCTING), None)
+    if last is None or last.role != "user":
         return None
-    words = set(re.findall(r"[\w-]+", turns[-1].text))
+    words = set(re.findall(r"[\w-]+", last.text))
     return next((tool for tool in tools if tool.name in words), None)

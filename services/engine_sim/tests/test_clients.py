@@ -45,6 +45,14 @@ async def test_a_tool_that_the_user_names_is_called_in_each_api(
     assert not after.calls
 
 
+async def test_instructions_after_the_users_message_do_not_hide_it(replica: SimProcess) -> None:
+    """Claude Code ends each turn with reminders."""
+    body = body_of("messages", "tools, tool_choice auto")
+    body["messages"] = [*body["messages"], {"role": "system", "content": "Mind the time."}]
+    async with clients(replica.openai) as sdks:
+        assert len((await sdks.ask("messages", body)).calls) == 1
+
+
 async def test_a_call_that_is_cut_short_is_text_and_says_so(replica: SimProcess) -> None:
     async with clients(replica.openai) as sdks:
         cut = await sdks.ask("chat", body_of("chat", "tools, called by name", max_tokens=2))
