@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
     "chat": "Ask a model through the gateway and stream its answer.",
+    "connect": "Print the settings with which agents, SDKs and other clients use the gateway.",
     "logs": "Show what a replica prints, or an agent of a host.",
     "hosts": "Show each host: its state in the clusters, its disk, certificate and units.",
     "reach": "Keep the platform within reach of other programs: nomad, consul, curl, pulumi.",

@@ -64,6 +64,7 @@ class Applied:
     node_bundle: str
     node_environment: str
     operator: Path
+    clients_url: str = ""  # by which clients of their own reach the gateway; "" if not known
     tls: PublicTls | None = None
     server_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -180,8 +181,15 @@ def from_document(
             for each in (nomad, consul, prometheus, *metrics, *xds)
             if each.server_name
         },
+        clients_url=_url_for_clients(clients),
         tls=_public_tls(clients, checkout),
     )
+
+
+def _url_for_clients(clients: Endpoint) -> str:
+    """By the name in its certificate, which DNS leads to the gateway."""
+    host = clients.server_name or clients.host
+    return clients.at(host).url if host else ""
 
 
 def _own_endpoints(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,6 +241,7 @@ def _from_version_1(plan: Mapping[str, Any], operator: Path) -> Applied:
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
         operator=operator,
+        clients_url=clients.url,
     )
 
 

@@ -54,7 +54,7 @@ def _rule(routing: Document) -> str:
     header = routing.get("session_header")
     sources = [
         *([f"the header {header}"] if header else []),
-        *(["`user`"] if routing["key"] in ("user", "prefix") else []),
+        *(["the user in the body"] if routing["key"] in ("user", "prefix") else []),
         *(["the beginning of the prompt"] if routing["key"] == "prefix" else []),
     ]
     return (

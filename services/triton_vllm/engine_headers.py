@@ -1,8 +1,9 @@
 """Response headers come with the first token.
 
 vLLM sends the headers of a stream before its engine has begun, and an error before the first token
-as an event of a stream that looks successful. Here headers wait for the first event, and such an
-error becomes the answer's status: an answer without headers has shown the client nothing.
+as an event of a stream that looks successful. The Responses API even begins with events of its own.
+Here headers wait for the first event that the engine has caused, and such an error becomes the
+answer's status: an answer without headers has shown the client nothing.
 """
 
 import json
@@ -14,7 +15,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-EVENT = b"data: "
+DATA, KIND = b"data: ", b"event: "
+# The events with which a response begins before its engine does.
+BEFORE_THE_ENGINE = (KIND + b"response.created\n", KIND + b"response.in_progress\n")
 FAILED = 500  # where an error has no status of its own
 
 
@@ -35,24 +38,25 @@ class _Held:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._start: Message | None = None
+        self._held: list[Message] = []  # the start of the answer, and what came before a token
         self._failed = False
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._start = message
+        body = message.get("body", b"")
+        if message["type"] == "http.response.start" or (
+            self._held and body.startswith(BEFORE_THE_ENGINE)
+        ):
+            self._held.append(message)
             return
         if self._failed:  # what a stream says after its error
             return
-        start, self._start = self._start, None
-        if start is None:
-            await self._send(message)
-        elif (error := _error_of(start, message.get("body", b""))) is not None:
+        held, self._held = self._held, []
+        if held and (error := _error_of(held[0], body)) is not None:
             self._failed = True
             await self._answer(error)
-        else:
-            await self._send(start)
-            await self._send(message)
+            return
+        for each in (*held, message):
+            await self._send(each)
 
     async def _answer(self, error: dict[str, Any]) -> None:
         body = json.dumps(error).encode()
@@ -69,10 +73,11 @@ class _Held:
 def _error_of(start: Message, body: bytes) -> dict[str, Any] | None:
     """The error that is the first event of a stream."""
     kind = dict(start.get("headers", ())).get(b"content-type", b"")
-    if not kind.startswith(b"text/event-stream") or not body.startswith(EVENT):
+    first = next((line for line in body.split(b"\n") if not line.startswith(KIND)), b"")
+    if not kind.startswith(b"text/event-stream") or not first.startswith(DATA):
         return None
     try:
-        event = json.loads(body.removeprefix(EVENT).split(b"\n", 1)[0])
+        event = json.loads(first.removeprefix(DATA))
     except ValueError:
         return None
     found = isinstance(event, dict) and isinstance(event.get("error"), dict)

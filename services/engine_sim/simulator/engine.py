@@ -17,7 +17,7 @@ from simulator.faults import NONE, Faults, InjectedError
 from simulator.generation import Generation
 from simulator.group.pipeline import OneStage, Pipeline
 from simulator.metrics import EngineMetrics
-from simulator.text import answer, tokenise
+from simulator.text import Answer, answer, tokenise
 
 BLOCK_SIZE = 16
 # A loop that falls behind on a busy machine catches up by this much at most: otherwise a burst of
@@ -37,13 +37,20 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a client asks for. Without `max_tokens` the answer has the usual length."""
+    """What a client asks for. Without `max_tokens` the answer has the usual length, or `at_most` so
+    many tokens."""
 
     prompt: str
     prompt_tokens: tuple[int, ...] | None = None  # given by clients that tokenise themselves
     max_tokens: int | None
+    at_most: int | None = None
+    answer: Answer | None = None  # what must be said, where the answer has a form
     stop: tuple[str, ...] = ()
     faults: Faults = NONE
+
+    @property
+    def said(self) -> Answer:
+        return self.answer or answer(self.prompt)
 
 
 class Engine:
@@ -121,11 +128,12 @@ class Engine:
         if self._fails(request.faults):
             raise InjectedError("injected fault: the engine failed")
         now_s = asyncio.get_running_loop().time()
+        whole = sequence.max_tokens == self._own_length(request)
         generation = Generation(
             sequence=sequence,
-            answer=answer(request.prompt),
+            answer=request.said,
             stop=request.stop,
-            length_reason="stop" if request.max_tokens is None else "length",
+            length_reason="stop" if whole else "length",
             faults=self._request_faults(request.faults),
             metrics=self.metrics,
             arrived_s=now_s,
@@ -148,17 +156,24 @@ class Engine:
             raise RequestError("the prompt is empty")
         limit = self.replica.engine.max_model_len
         room = limit - len(prompt_tokens)
-        max_tokens = request.max_tokens
+        max_tokens = request.max_tokens or request.at_most
         if room < 1 or (max_tokens or 0) > room:
             raise RequestError(
                 f"This model's maximum context length is {limit} tokens. However, you requested "
                 f"{len(prompt_tokens) + (max_tokens or 1)} tokens ({len(prompt_tokens)} in the "
                 f"prompt, {max_tokens or 1} in the completion)."
             )
-        if max_tokens is None:
-            max_tokens = min(self.replica.engine.answer_tokens, room)
-        text = answer(request.prompt)
-        return Sequence(prompt=prompt_tokens, max_tokens=max_tokens, output_token=text.token)
+        bounds = (self._own_length(request), max_tokens, room)
+        return Sequence(
+            prompt=prompt_tokens,
+            max_tokens=min(bound for bound in bounds if bound is not None),
+            output_token=request.said.token,
+        )
+
+    def _own_length(self, request: Request) -> int | None:
+        """The tokens after which the answer ends by itself; None if it never does."""
+        usual = self.replica.engine.answer_tokens if request.max_tokens is None else None
+        return request.said.length or usual
 
     def _request_faults(self, own: Faults) -> Faults:
         return own if own.die is not None else Faults(**{**own.to_json(), "die": self.faults.die})

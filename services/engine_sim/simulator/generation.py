@@ -53,8 +53,17 @@ class Generation:
         return len(self._sequence.prompt)
 
     @property
+    def max_tokens(self) -> int:
+        return self._sequence.max_tokens
+
+    @property
     def cached_tokens(self) -> int:
         return self._sequence.cached_tokens or 0
+
+    @property
+    def stop_string(self) -> str | None:
+        """The stop string that has ended the answer."""
+        return self._stops.found
 
     def scheduled(self, now_s: float) -> None:
         """Called when the engine puts the request into a batch."""

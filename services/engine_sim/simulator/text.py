@@ -26,9 +26,10 @@ def tokenise(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The endless answer to a prompt."""
+    """The answer to a prompt: endless, or of as many tokens as a document has."""
 
     opening: tuple[str, ...]
+    length: int | None = None
 
     def word(self, index: int) -> str:
         return self.opening[index] if index < len(self.opening) else f"w{index} "
@@ -46,6 +47,12 @@ def answer(prompt: str) -> Answer:
     return Answer((*_SIMULATED, digest))
 
 
+def document(text: str) -> Answer:
+    """An answer that is this text: a document, or the arguments of a tool's call."""
+    pieces = tuple(_TOKEN.findall(text))
+    return Answer(pieces, len(pieces))
+
+
 def _token_id(piece: str) -> int:
     return zlib.crc32(piece.encode("utf-8", "surrogatepass"))
 
@@ -57,6 +64,7 @@ class StopStrings:
     """
 
     def __init__(self, stops: tuple[str, ...]) -> None:
+        self.found: str | None = None  # the one that ended the text
         self._stops = stops
         self._keep = max(map(len, stops), default=1) - 1
         self._held = ""
@@ -64,9 +72,10 @@ class StopStrings:
     def feed(self, text: str) -> tuple[str, bool]:
         """The text that may be sent now, and whether a stop string was found."""
         self._held += text
-        found = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
-            ready, self._held = self._held[: min(found)], ""
+            at, self.found = min(found)
+            ready, self._held = self._held[:at], ""
             return ready, True
         cut = len(self._held) - self._keep
         if cut <= 0:

@@ -147,7 +147,7 @@ async def test_unsupported_and_wrong_requests_get_a_clear_error(
 ) -> None:
     with pytest.raises(openai.NotFoundError, match="The model `other` does not exist"):
         await client.chat.completions.create(model="other", messages=ask("x"))
-    with pytest.raises(openai.BadRequestError, match="tool_choice is not supported"):
+    with pytest.raises(openai.BadRequestError, match="`tools` must not be an empty array"):
         await client.chat.completions.create(
             model="llama", messages=ask("x"), tools=[], tool_choice="auto"
         )

@@ -41,6 +41,8 @@ CPU_MEMBER, DEVICE_MEMBER = SERVICE / "engine_member.py", SERVICE / "device_engi
 MIDDLEWARE = "engine_headers.HeadersWithTheFirstToken"
 # Where other members may be lost: rank 0 can turn new requests away.
 GROUP_MIDDLEWARE = "engine_turning_away.TurnsAway"
+# The last is around all others.
+ERRORS_MIDDLEWARE = "engine_message_errors.ErrorsOfMessages"
 
 # The engine core runs the model itself, as vLLM does on one GPU. On a CPU vLLM refuses it under the
 # name "uni", in order to bind a worker's threads (switched off below); the two processes would then
@@ -95,6 +97,7 @@ def engine_command(
     ]
     if member is not None and member.rank == 0:
         command += ["--middleware", GROUP_MIDDLEWARE]
+    command += ["--middleware", ERRORS_MIDDLEWARE]
     flags = _flags(document, settings)
     if member is not None:
         flags |= _flags_of_member(document, member)

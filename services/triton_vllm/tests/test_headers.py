@@ -85,6 +85,32 @@ def test_whatever_is_no_error_is_passed_on(first: bytes) -> None:
     assert sent_of(START, body(first)) == [START, body(first)]
 
 
+CREATED = b'event: response.created\ndata: {"type": "response.created"}\n\n'
+IN_PROGRESS = b'event: response.in_progress\ndata: {"type": "response.in_progress"}\n\n'
+ADDED = b'event: response.output_item.added\ndata: {"type": "response.output_item.added"}\n\n'
+
+
+def test_headers_of_a_response_wait_for_what_its_engine_causes() -> None:
+    assert sent_of(START, body(CREATED), body(IN_PROGRESS)) == []
+    messages = [START, body(CREATED), body(IN_PROGRESS), body(ADDED), body(b"", more=False)]
+    assert sent_of(*messages) == messages
+
+
+def test_an_error_after_the_beginning_of_a_response_is_the_status() -> None:
+    start, answer = sent_of(
+        START, body(CREATED), body(IN_PROGRESS), body(event(error(code=503))), body(b"", more=False)
+    )
+    assert start["status"] == 503
+    assert json.loads(answer["body"]) == error(code=503)
+
+
+def test_an_error_that_is_the_first_event_of_a_message_is_the_status() -> None:
+    failed = {"type": "error", "error": {"type": "internal_error", "message": "out of blocks"}}
+    start, answer = sent_of(START, body(b"event: error\n" + event(failed)))
+    assert start["status"] == 500
+    assert json.loads(answer["body"]) == failed
+
+
 def test_other_answers_are_passed_on_with_their_status() -> None:
     refused: Message = {**START, "status": 404, "headers": [(b"content-type", b"application/json")]}
     answer = body(event(error()), more=False)

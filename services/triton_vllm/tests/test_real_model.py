@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from api_answers import check_right_requests, check_wrong_requests
 from hang import HANG_S
 from real_replica import real_replica
 from replica_process import (
@@ -126,6 +128,16 @@ def test_both_protocols_refuse_the_same_number_of_choices(replica: ReplicaProces
         openai(replica, "/v1/completions", {"model": "smollm2", "prompt": "1", "n": 129})
     assert refusal.value.code == 400
     assert b"n must be at most 128" in refusal.value.read()
+
+
+def test_the_sdks_types_read_all_that_the_three_apis_answer(replica: ReplicaProcess) -> None:
+    url = f"http://{replica.address}:{OPENAI_PORT}"
+    print(asyncio.run(check_right_requests(url, ALIAS)), "requests are answered")
+
+
+def test_wrong_requests_get_the_statuses_and_errors_of_their_apis(replica: ReplicaProcess) -> None:
+    url = f"http://{replica.address}:{OPENAI_PORT}"
+    print(asyncio.run(check_wrong_requests(url, ALIAS)), "requests are refused")
 
 
 def test_a_cancelled_stream_leaves_the_engine_idle(replica: ReplicaProcess) -> None:

@@ -67,7 +67,7 @@ def session_key(model: str, session: str) -> str:
 
 
 def user_key(model: str, user: str) -> str:
-    """The key of a body's `user`: it is hashed as it is written in JSON."""
+    """The key of the user that a body names: it is hashed as it is written in JSON."""
     return _key(f'"{user}"', f"{model}/user")
 
 

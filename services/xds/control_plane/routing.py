@@ -50,8 +50,9 @@ class Routing(BaseModel):
 
     By `affinity`, requests with one key go to one replica as long as it has at most `bound_percent`
     of the mean number of requests in flight. The key is the value of `session_header`, else the
-    body's `user`, else the beginning of the prompt; `key` is the last of these that is used. Over
-    gRPC there is the header only, and without one the policy is `least_request`.
+    user in the body (`prompt_cache_key`, `user` or `metadata.user_id`), else the beginning of the
+    prompt; `key` is the last of these that is used. Over gRPC there is the header only, and without
+    one the policy is `least_request`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

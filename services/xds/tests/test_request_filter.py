@@ -146,6 +146,39 @@ def test_a_key_is_of_the_session_then_of_the_user_then_of_the_prompt() -> None:
 
 
 @pytest.mark.parametrize(
+    "named",
+    [
+        {"user": "u"},
+        {"prompt_cache_key": "u", "user": "other"},
+        {"metadata": {"a": [{}], "user_id": "u"}},
+        {"user": None, "prompt_cache_key": "", "metadata": {"user_id": "u"}},
+    ],
+)
+def test_who_asks_is_found_where_each_api_says_it(named: dict[str, Any]) -> None:
+    seen = FILTER.chat("hello", **named)
+    assert seen.source == "user"
+    assert seen.key == FILTER.chat("another prompt", user="u").key
+
+
+@pytest.mark.parametrize(
+    "named", [{"user": None}, {"user": 7}, {"metadata": "u"}, {"metadata": {"user_id": ["u"]}}]
+)
+def test_what_is_no_name_is_nobody(named: dict[str, Any]) -> None:
+    assert FILTER.chat("hello", **named).source == "prefix"
+
+
+def test_all_turns_of_a_responses_conversation_have_one_key() -> None:
+    def key(given: object) -> str | None:
+        return FILTER.post(json.dumps({"model": "tiny", "input": given}).encode()).key
+
+    first = {"role": "user", "content": [{"type": "input_text", "text": "hello " * 100}]}
+    later = [first, {"type": "function_call", "name": "f"}, {"role": "user", "content": "so?"}]
+    other = {"role": "user", "content": "bye " * 100}
+    assert key([first]) == key(later) != key([other])
+    assert key("hello") != key("bye")
+
+
+@pytest.mark.parametrize(
     ("key", "found"), [("session", ["session", ""]), ("user", ["session", "user"])]
 )
 def test_nothing_after_the_last_kind_of_key_that_is_wanted_is_used(

@@ -370,8 +370,9 @@ class RoutingSettings(Settings):
     replica, whose cache has their prompt, until it has more than `bound_percent` of the mean number
     of requests in flight. Unset, the bound follows from the number that is planned for a replica.
 
-    The key is the value of `session_header`, else the body's `user`, else the beginning of the
-    prompt; `key` is the last of these that is used.
+    The key is the value of `session_header`, else the user in the body (`prompt_cache_key`, `user`
+    or `metadata.user_id`), else the beginning of the prompt; `key` is the last of these that is
+    used.
 
     An engine whose steps do not end for `stall_s` although requests wait is killed. Unset, it is
     10, or more where the longest step takes longer.

@@ -1,4 +1,5 @@
-"""The OpenAI HTTP server: chat, completions, models, health, metrics and fault injection."""
+"""The HTTP server: Chat Completions, Completions, Responses, Messages, models, health, metrics and
+fault injection."""
 
 from __future__ import annotations
 
@@ -21,28 +22,17 @@ from simulator.faults import (
 )
 from simulator.generation import Generation
 from simulator.inflight import InFlight
-from simulator.openai.requests import (
-    ApiError,
-    ApiRequest,
-    TurnedAwayError,
-    parse_chat,
-    parse_completion,
-)
-from simulator.openai.responses import (
-    DONE,
-    ChatFormat,
-    CompletionFormat,
-    Format,
-    event,
-    model_list,
-    rendered,
-)
+from simulator.messages_api import errors as messages_errors
+from simulator.messages_api.requests import count_tokens, parse_message
+from simulator.openai.fields import ApiError, TurnedAwayError
+from simulator.openai.formats import Format, model_list, rendered
+from simulator.openai.requests import ApiRequest, parse_chat, parse_completion
+from simulator.responses_api.requests import not_found, parse_response
 
 _MAX_BODY_BYTES = 64 * 2**20
 _EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 Parse = Callable[[Mapping[str, Any], Sequence[str], str | None], ApiRequest]
-MakeFormat = Callable[[str], Format]
 _Response = TypeVar("_Response", bound=web.StreamResponse)
 
 
@@ -51,6 +41,11 @@ def make_app(engine: Engine, in_flight: InFlight) -> web.Application:
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_errors])
     app.router.add_post("/v1/chat/completions", handlers.chat)
     app.router.add_post("/v1/completions", handlers.completion)
+    app.router.add_post("/v1/responses", handlers.response)
+    app.router.add_get("/v1/responses/{id}", handlers.stored_response)
+    app.router.add_post("/v1/responses/{id}/cancel", handlers.stored_response)
+    app.router.add_post("/v1/messages", handlers.message)
+    app.router.add_post("/v1/messages/count_tokens", handlers.count_tokens)
     app.router.add_post("/v1/chat/completions/render", handlers.render_chat)
     app.router.add_post("/v1/completions/render", handlers.render_completion)
     app.router.add_get("/v1/models", handlers.models)
@@ -66,25 +61,28 @@ def make_app(engine: Engine, in_flight: InFlight) -> web.Application:
 async def _errors(
     request: web.Request, handler: Callable[[web.Request], Any]
 ) -> web.StreamResponse:
-    """Errors before the first byte of an answer, in OpenAI's format."""
+    """Errors before the first byte of an answer, in the API's form."""
     try:
         response: web.StreamResponse = await handler(request)
     except web.HTTPException as error:
         kind = "NotFoundError" if error.status == 404 else "BadRequestError"
-        return _error(ApiError(error.status, kind, error.reason))
+        return _refusal(request, ApiError(error.status, kind, error.reason))
     except ApiError as error:
-        return _error(error)
+        return _refusal(request, error)
     except RequestError as error:
-        return _error(ApiError(400, "BadRequestError", str(error), "max_tokens"))
+        return _refusal(request, ApiError(400, "BadRequestError", str(error), "max_tokens"))
     except NotReadyError as error:
-        return _error(ApiError(503, "ServiceUnavailableError", str(error)))
+        return _refusal(request, ApiError(503, "ServiceUnavailableError", str(error)))
     except InjectedError as error:
-        return _error(ApiError(500, "InternalServerError", str(error)))
+        return _refusal(request, ApiError(500, "InternalServerError", str(error)))
     return response
 
 
-def _error(error: ApiError) -> web.Response:
-    return web.json_response(error.body(), status=error.status, headers=error.headers)
+def _refusal(request: web.Request, error: ApiError) -> web.Response:
+    status, body = error.status, error.body()
+    if request.path.startswith(messages_errors.PATHS):
+        status, body = messages_errors.refusal(error.status, error.message)
+    return web.json_response(body, status=status, headers=error.headers)
 
 
 class _Handlers:
@@ -93,10 +91,24 @@ class _Handlers:
         self._in_flight = in_flight
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, parse_chat, ChatFormat)
+        return await self._generate(request, parse_chat)
 
     async def completion(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, parse_completion, CompletionFormat)
+        return await self._generate(request, parse_completion)
+
+    async def response(self, request: web.Request) -> web.StreamResponse:
+        return await self._generate(request, parse_response)
+
+    async def stored_response(self, request: web.Request) -> web.Response:
+        raise not_found(request.match_info["id"])
+
+    async def message(self, request: web.Request) -> web.StreamResponse:
+        return await self._generate(request, parse_message)
+
+    async def count_tokens(self, request: web.Request) -> web.Response:
+        tokens = count_tokens(await _json_object(request), self._engine.replica.names)
+        managed = {"original_input_tokens": tokens}
+        return web.json_response({"input_tokens": tokens, "context_management": managed})
 
     async def render_chat(self, request: web.Request) -> web.Response:
         return web.json_response(await self._rendered(request, parse_chat))
@@ -139,25 +151,21 @@ class _Handlers:
         wanted = parse(await _json_object(request), replica.names, None)
         return rendered(replica.model, wanted.engine)
 
-    async def _generate(
-        self, request: web.Request, parse: Parse, make_format: MakeFormat
-    ) -> web.StreamResponse:
+    async def _generate(self, request: web.Request, parse: Parse) -> web.StreamResponse:
         if self._engine.progress.turns_away:
             raise TurnedAwayError()
         with self._in_flight.request():
             replica = self._engine.replica
             fault = request.headers.get(FAULT_HEADER)
             wanted = parse(await _json_object(request), replica.names, fault)
-            answer_format = make_format(replica.model)
             with self._engine.generate(wanted.engine) as generation:
-                if wanted.stream:
-                    return await _stream(request, wanted, generation, answer_format)
-                return await _whole(request, generation, answer_format)
+                answer = _stream if wanted.stream else _whole
+                return await answer(request, generation, wanted.format)
 
 
 async def _whole(
     request: web.Request, generation: Generation, answer_format: Format
-) -> web.Response:
+) -> web.StreamResponse:
     texts = []
     finish_reason = ""
     try:
@@ -170,7 +178,7 @@ async def _whole(
 
 
 async def _stream(
-    request: web.Request, wanted: ApiRequest, generation: Generation, answer_format: Format
+    request: web.Request, generation: Generation, answer_format: Format
 ) -> web.StreamResponse:
     """The headers come with the first token: an answer without headers has shown nothing."""
     response = web.StreamResponse(headers=_EVENT_STREAM)
@@ -180,14 +188,11 @@ async def _stream(
                 continue
             if not response.prepared:
                 await response.prepare(request)
-                for body in answer_format.opening():
-                    await response.write(event(body))
-            await response.write(event(answer_format.chunk(delta.text, delta.finish_reason)))
+                await response.write(answer_format.opening(generation))
+            await response.write(answer_format.chunk(delta.text, delta.finish_reason))
     except InjectedDeath:
         return _cut(request, response)
-    if wanted.include_usage:
-        await response.write(event(answer_format.usage_chunk(generation)))
-    await response.write(DONE)
+    await response.write(answer_format.closing(generation))
     return response
 
 

@@ -138,7 +138,8 @@ def _edge_hardening() -> _Json:
         "path_with_escaped_slashes_action": "REJECT_REQUEST",
         "common_http_protocol_options": {
             "idle_timeout": "3600s",
-            "headers_with_underscores_action": "REJECT_REQUEST",
+            # Not a refusal: Codex sends a session_id with each request.
+            "headers_with_underscores_action": "DROP_HEADER",
             "max_headers_count": 100,
         },
         "http2_protocol_options": {

@@ -1,4 +1,5 @@
-"""Envoy's own errors in the client's protocol: OpenAI JSON for HTTP, a status for gRPC."""
+"""Envoy's own errors in the client's protocol: OpenAI's or Anthropic's JSON for HTTP, a status for
+gRPC."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from typing import Any
 
 from .replies import (
     BODY_TOO_LARGE,
+    MESSAGES_PATH,
     MODEL_MISSING,
     MODEL_NAMELESS,
     NO_HEALTHY_REPLICA,
@@ -13,6 +15,7 @@ from .replies import (
     REPLICA_LOST,
     RETRY_AFTER_S,
     error,
+    message_error,
 )
 from .routes import MODEL_HEADER, NO_MODEL
 
@@ -33,6 +36,7 @@ def local_reply_config() -> _Json:
             _grpc(_overflow(), OVERLOADED),
             _grpc(_all(_flags("NC"), _unnamed()), MODEL_NAMELESS, status=400),
             _grpc(_no_replica(), NO_HEALTHY_REPLICA),
+            *_of_messages(),
             _http(_lost(), 503, lost),
             _http(_all(_flags("NC"), _unnamed()), 400, missing),
             _http(_status(413), 413, too_large),
@@ -40,6 +44,24 @@ def local_reply_config() -> _Json:
             _retry_later(_http(_no_replica(), 503, unavailable)),
         ]
     }
+
+
+def _of_messages() -> list[_Json]:
+    """Those of the Messages API, whose statuses differ: 529 where a client shall come back."""
+
+    def reply(when: _Json, status: int, message: str, kind: str) -> _Json:
+        path = {"name": ":path", "string_match": {"prefix": MESSAGES_PATH}}
+        asked = {"header_filter": {"header": path}}
+        return _http(_all(asked, when), status, message_error(message, kind=kind))
+
+    unnamed = _all(_flags("NC"), _unnamed())
+    return [
+        reply(_lost(), 500, REPLICA_LOST, "api_error"),
+        reply(unnamed, 400, MODEL_MISSING, "invalid_request_error"),
+        reply(_status(413), 413, BODY_TOO_LARGE, "request_too_large"),
+        _retry_later(reply(_overflow(), 429, OVERLOADED, "rate_limit_error")),
+        _retry_later(reply(_no_replica(), 529, NO_HEALTHY_REPLICA, "overloaded_error")),
+    ]
 
 
 def _lost() -> _Json:

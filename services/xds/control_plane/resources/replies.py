@@ -1,4 +1,5 @@
-"""Bodies of the gateway's own responses, in the form that OpenAI clients expect."""
+"""Bodies of the gateway's own responses, in the forms that clients of OpenAI's APIs and of
+Anthropic's Messages API expect."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 RETRY_AFTER_S = 5
 _NAMES_SHOWN = 50
+MESSAGES_PATH = "/v1/messages"  # and what is below it
 
 NO_HEALTHY_REPLICA = "no healthy replica of this model is available, try again shortly"
 REPLICA_LOST = (
@@ -19,12 +21,22 @@ MODEL_MISSING = "the request body must be JSON with a 'model' of type string"
 MODEL_NAMELESS = "the request's first message must name a model"
 BODY_TOO_LARGE = "the request body is larger than this gateway accepts"
 INFERENCE_METHODS_ONLY = "the gateway serves Triton's inference methods only"
-NO_SUCH_PATH = "unknown path: this gateway serves the OpenAI API under /v1/ and Triton's gRPC API"
+NO_SUCH_PATH = (
+    "unknown path: this gateway serves OpenAI's APIs and Anthropic's Messages API under /v1/, and"
+    " Triton's gRPC API"
+)
+NOTHING_STORED = "responses are not stored: send the whole conversation as 'input'"
 
 
 def error(message: str, *, kind: str, code: str | None, param: str | None = None) -> dict[str, Any]:
     """An OpenAI error object."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def message_error(message: str, *, kind: str) -> dict[str, Any]:
+    """An error of the Messages API; its types and their statuses are those of
+    https://docs.anthropic.com/en/api/errors."""
+    return {"type": "error", "error": {"type": kind, "message": message}}
 
 
 def unknown_model(served: Iterable[str]) -> str:

@@ -90,8 +90,8 @@ local function read_object(text, at, found)
     if byte(text, colon) ~= COLON then error("no colon") end
     local first = skip_space(text, colon + 1)
     local last = value_end(text, first)
-    -- The longest key that is looked for has 8 letters.
-    local key = key_end - from <= 9 and sub(text, from + 1, key_end - 1)
+    -- The longest key that is looked for has 16 letters.
+    local key = key_end - from <= 17 and sub(text, from + 1, key_end - 1)
     if key and found[key] then found[key] = {first, last} end
     local after = skip_space(text, last + 1)
     local char = byte(text, after)
@@ -115,23 +115,44 @@ local function first_user_end(text, range)
   return range[2]
 end
 
--- Where the prompt begins, and where its part ends that all turns of a conversation share.
+-- Where the prompt begins, and where its part ends that all turns of a conversation share: in
+-- `messages` of Chat Completions and Messages, `input` of Responses, `prompt` of Completions.
 local function prompt_range(text, found)
-  local messages, prompt = found.messages, found.prompt
-  if messages ~= true and byte(text, messages[1]) == OPEN_BRACKET then
-    return messages[1], first_user_end(text, messages)
+  for _, list in ipairs({found.messages, found.input}) do
+    if list ~= true and byte(text, list[1]) == OPEN_BRACKET then
+      return list[1], first_user_end(text, list)
+    end
   end
-  if prompt ~= true then return prompt[1], prompt[2] end
+  for _, prompt in ipairs({found.prompt, found.input}) do
+    if prompt ~= true then return prompt[1], prompt[2] end
+  end
+  return nil
+end
+
+-- Who asks, as it is written: the first of these that is a string and not empty.
+local function user_of(text, found)
+  local metadata = {user_id = true}  -- of Messages
+  if found.metadata ~= true and byte(text, found.metadata[1]) == OPEN_BRACE then
+    read_object(text, found.metadata[1], metadata)
+  end
+  for _, range in ipairs({found.prompt_cache_key, found.user, metadata.user_id}) do
+    if range ~= true and byte(text, range[1]) == QUOTE and range[2] > range[1] + 1 then
+      return sub(text, range[1], range[2])
+    end
+  end
   return nil
 end
 
 local function search_object(text)
   local start = skip_space(text, 1)
   if byte(text, start) ~= OPEN_BRACE then error("no object") end
-  local found = {model = true, stream = true, user = true, messages = true, prompt = true}
+  local found = {
+    model = true, stream = true, user = true, prompt_cache_key = true, metadata = true,
+    messages = true, input = true, prompt = true,
+  }
   read_object(text, start, found)
-  local request = {text = text}
-  for _, key in ipairs({"model", "stream", "user"}) do
+  local request = {text = text, user = user_of(text, found)}
+  for _, key in ipairs({"model", "stream"}) do
     if found[key] ~= true then request[key] = sub(text, found[key][1], found[key][2]) end
   end
   request.first, request.last = prompt_range(text, found)
@@ -213,7 +234,7 @@ local function key(handle, model, routing, request)
   local session = header and handle:headers():get(header)
   if session and session ~= "" then return hashed(session, model .. "/session"), "session" end
   if not request or routing:get("key") == "session" then return nil end
-  if request.user and #request.user > 2 then
+  if request.user then
     return hashed(request.user, model .. "/user"), "user"
   end
   if routing:get("key") == "prefix" and request.first then return prompt_key(model, request) end

@@ -57,6 +57,10 @@ def default_scope(names: Mapping[str, Route]) -> _Json:
     not_found = replies.error(
         missing[HTTP], kind=_CLIENT_ERROR, code="model_not_found", param="model"
     )
+    no_message = replies.message_error(missing[HTTP], kind="not_found_error")
+    nothing_stored = replies.error(
+        replies.NOTHING_STORED, kind=_CLIENT_ERROR, code="response_not_found", param="response_id"
+    )
     listed = replies.text(replies.model_list(_speaking(names, HTTP)))
     post = _method("POST")
     entries = [
@@ -66,7 +70,11 @@ def default_scope(names: Mapping[str, Route]) -> _Json:
         ),
         _unnamed({"prefix": TRITON_MODEL_METHODS, "grpc": {}}),
         _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
+        _direct(
+            {"prefix": replies.MESSAGES_PATH, "headers": [unknown]}, 404, replies.text(no_message)
+        ),
         _direct({"prefix": "/v1/", "headers": [unknown]}, 404, replies.text(not_found)),
+        _direct({"prefix": "/v1/responses/"}, 404, replies.text(nothing_stored)),
         _unnamed({"prefix": "/v1/", "headers": [post]}),
         _direct({"prefix": "/v1/models/"}, 404, replies.text(not_found)),
         _direct({"prefix": "/"}, 404, _no_such_path()),
@@ -141,7 +149,12 @@ def _of_openai(name: str, route: Route) -> list[_Json]:
                 param="model",
             )
         )
-        return [_direct(_get(f"/v1/models/{name}"), 404, body), _direct(posted, 404, body)]
+        message = replies.message_error(replies.only_grpc(name), kind="not_found_error")
+        return [
+            _direct(_get(f"/v1/models/{name}"), 404, body),
+            _direct({**posted, "prefix": replies.MESSAGES_PATH}, 404, replies.text(message)),
+            _direct(posted, 404, body),
+        ]
     return [
         _streamed(route, posted),
         _forward(route, HTTP, posted),

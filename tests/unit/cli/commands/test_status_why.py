@@ -76,7 +76,8 @@ def test_it_says_which_replica_gets_a_key_with_weights_shares_and_reasons(
     assert "GET /placement?model=smollm2&key=chat+7" in server.asked
     shown = " ".join(result.stdout.split())
     for text in (
-        "the key is the header x-session-id, else `user`, else the beginning of the prompt",
+        "the key is the header x-session-id, else the user in the body, else the"
+        " beginning of the prompt",
         "150 % of the mean",
         "'chat 7' as a session goes to model-smollm2-3f9c1a.replica[1]",
         "model-smollm2-3f9c1a.replica[1] has 60 % of an equal share",

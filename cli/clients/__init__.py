@@ -1,0 +1,1 @@
+"""Programs of others that are clients of the gateway."""

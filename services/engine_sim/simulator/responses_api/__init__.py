@@ -1,0 +1,1 @@
+"""OpenAI's Responses API, as vLLM has it: nothing is stored."""
