@@ -42,7 +42,7 @@ def put_prometheus(cache: Path) -> None:
     with store.staging(pin) as staging:
         for binary in pin.binaries:
             put_program(staging / binary, "#!/bin/sh\n")
-        store.publish(pin, staging, source="built", key=pin.module.key)
+        store.publish(pin, staging, source="built", key=pin.module.key, proof="go.sum")
 
 
 def put_environment(cache: Path, name: str, requirements: Path) -> Path:
