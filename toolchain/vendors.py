@@ -7,8 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from functools import cache
-
-import httpx
+from urllib.parse import urlsplit
 
 from toolchain.pins import ArchivePin, tool_pins
 
@@ -27,7 +26,7 @@ class Vendors:
         """The hosts that the archive needs and that did not answer. The first call asks all."""
         with self._lock:
             if self._answered is None:
-                self._answered = _answering(self._addresses)
+                self._answered = answering(self._addresses, PROBE_S)
         silent = {_host(each) for each in _needed(pin)} & self._addresses.keys() - self._answered
         return sorted(silent)
 
@@ -43,13 +42,17 @@ def _needed(pin: ArchivePin) -> list[str]:
 
 
 def _host(address: str) -> str:
-    return httpx.URL(address).netloc.decode()
+    return urlsplit(address).netloc
 
 
-def _answering(addresses: Mapping[str, str]) -> frozenset[str]:
-    """The hosts that answer, whatever they say: what each serves is found out by downloading it."""
+def answering(addresses: Mapping[str, str], within_s: float) -> frozenset[str]:
+    """The hosts (the keys) that answer at their address, whatever they say: what each serves is
+    found out by downloading it."""
+    # Imported here: most commands ask nobody.
+    import httpx  # noqa: PLC0415
+
     found: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
-    client = httpx.Client(timeout=PROBE_S, follow_redirects=True)
+    client = httpx.Client(timeout=within_s, follow_redirects=True)
 
     def ask(host: str, address: str) -> None:
         try:
@@ -62,12 +65,12 @@ def _answering(addresses: Mapping[str, str]) -> frozenset[str]:
     for host_and_address in addresses.items():
         # A look-up of a name cannot be interrupted: such a thread must not outlive the command.
         threading.Thread(target=ask, args=host_and_address, daemon=True).start()
-    answering, deadline_s = set[str](), time.monotonic() + PROBE_S
+    answered, deadline_s = set[str](), time.monotonic() + within_s
     for _ in addresses:
         try:
             host, answers = found.get(timeout=max(0.0, deadline_s - time.monotonic()))
         except queue.Empty:
             break
         if answers:
-            answering.add(host)
-    return frozenset(answering)
+            answered.add(host)
+    return frozenset(answered)
