@@ -70,6 +70,20 @@ def read(source: httpx.URL, step: Step) -> bytes:
     return bytes(content)
 
 
+def open_client(
+    timeout: httpx.Timeout, before_each: Callable[[httpx.Request], None] = lambda _: None
+) -> httpx.Client:
+    """A client that follows redirects, each of which `before_each` sees as well. UnavailableError
+    where the settings of this machine allow none: a proxy of a kind that httpx does not know, or
+    authorities that cannot be read."""
+    hooks = {"request": [before_each]}
+    try:
+        return httpx.Client(timeout=timeout, follow_redirects=True, event_hooks=hooks)
+    except (ValueError, ImportError, OSError, httpx.InvalidURL) as error:
+        variables = "HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE"
+        raise UnavailableError(f"{error} (set by one of {variables})") from error
+
+
 @contextmanager
 def _response(source: httpx.URL) -> Iterator[httpx.Response]:
     def refuse_plain_http(request: httpx.Request) -> None:
@@ -77,9 +91,8 @@ def _response(source: httpx.URL) -> Iterator[httpx.Response]:
         if source.scheme == "https" and request.url.scheme != "https":
             raise _PlainHttpError(request.url)
 
-    hooks = {"request": [refuse_plain_http]}
     with (
-        httpx.Client(timeout=_TIMEOUT, follow_redirects=True, event_hooks=hooks) as client,
+        open_client(_TIMEOUT, refuse_plain_http) as client,
         client.stream("GET", source) as response,
     ):
         response.raise_for_status()

@@ -6,9 +6,11 @@ import queue
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from urllib.parse import urlsplit
 
+from toolchain.errors import UnavailableError
 from toolchain.pins import ArchivePin, tool_pins
 
 PROBE_S = 2.0  # for all together
@@ -26,7 +28,9 @@ class Vendors:
         """The hosts that the archive needs and that did not answer. The first call asks all."""
         with self._lock:
             if self._answered is None:
-                self._answered = answering(self._addresses, PROBE_S)
+                self._answered = frozenset()
+                with suppress(UnavailableError):
+                    self._answered = answering(self._addresses, PROBE_S)
         silent = {_host(each) for each in _needed(pin)} & self._addresses.keys() - self._answered
         return sorted(silent)
 
@@ -47,12 +51,14 @@ def _host(address: str) -> str:
 
 def answering(addresses: Mapping[str, str], within_s: float) -> frozenset[str]:
     """The hosts (the keys) that answer at their address, whatever they say: what each serves is
-    found out by downloading it."""
+    found out by downloading it. UnavailableError where this machine cannot ask."""
     # Imported here: most commands ask nobody.
     import httpx  # noqa: PLC0415
 
+    from toolchain.download import open_client  # noqa: PLC0415
+
     found: queue.SimpleQueue[tuple[str, bool]] = queue.SimpleQueue()
-    client = httpx.Client(timeout=within_s, follow_redirects=True)
+    client = open_client(httpx.Timeout(within_s))
 
     def ask(host: str, address: str) -> None:
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from cli.environment import Environment
 from cli.errors import CliError
 from cli.pulumi.plugins import begun_with, plugin_kind
+from toolchain.errors import UnavailableError
 from toolchain.plugins.install import folders, sdk_version
 from toolchain.vendors import answering
 
@@ -25,13 +26,20 @@ def must_have_or_reach(environment: Environment, home: Path, variables: Mapping[
     if plugin_kind(environment) != "official" or ELSEWHERE in variables:
         return
     missing = _missing(home, variables.get("PATH"))
-    if not missing or answering({SERVER: f"https://{SERVER}/"}, WAIT_S):
+    if not missing or _answers():
         return
     raise CliError(
         f"Pulumi's official plugins {', '.join(missing)} are not in {home / 'plugins'}, and"
         f" {SERVER}, from where Pulumi downloads them, does not answer",
         fix=f"give this machine access to {SERVER}{_other_way(environment)}",
     )
+
+
+def _answers() -> bool:
+    try:
+        return bool(answering({SERVER: f"https://{SERVER}/"}, WAIT_S))
+    except UnavailableError:
+        return True  # Pulumi knows more kinds of proxies
 
 
 def _missing(home: Path, path: str | None) -> list[str]:

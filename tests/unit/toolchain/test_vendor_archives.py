@@ -385,6 +385,16 @@ def test_a_vendor_that_takes_the_connection_and_says_nothing_is_silent(
         assert vendors_module.Vendors([consul]).silent(consul) == ["releases.hashicorp.com"]
 
 
+def test_a_proxy_that_is_not_understood_leaves_the_vendors_silent(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(checkout, "consul")
+    monkeypatch.setenv("HTTPS_PROXY", "carrier-pigeon://127.90.0.1")
+    assert "no answer from releases.hashicorp.com" in checkout.refused().message
+    checkout.mirror = "https://mirror.test"
+    assert "set by one of HTTPS_PROXY" in checkout.refused().message
+
+
 def test_pulumi_is_built_where_its_plugins_cannot_be_downloaded(checkout: Checkout) -> None:
     publish(checkout, "pulumi")
     checkout.vendors.refused.add("get.pulumi.com")
