@@ -96,7 +96,7 @@ class Vendors:
         self.files[place(archive.address)] = content
         self.files[place(archive.beside(archive.sums.file_name))] = sums
         if archive.sums.signature:
-            self.files[place(archive.beside(archive.sums.signature))] = key.sign(sums)
+            self.files[place(archive.beside(archive.sums.signature.file_name))] = key.sign(sums)
         return archive
 
 

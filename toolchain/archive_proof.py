@@ -79,10 +79,10 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
             "to name a file with its checksum"
         )
     sums = download.read(source, step)
-    by = BY_HTTPS
-    if pin.sums.signature is not None and pin.sums.key is not None:
-        signature = address(pin, pin.sums.signature, settings)
-        key = _signer(sums, download.read(signature, step), pin.sums.key, signature)
+    signature, by = pin.sums.signature, BY_HTTPS
+    if signature is not None:
+        place = address(pin, signature.file_name, settings)
+        key = _signer(sums, download.read(place, step), signature.key, place)
         by = f"{SIGNED} {key[-_KEY_DIGITS:]}"
     sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
     if sha256 is None:

@@ -44,7 +44,7 @@ def save(source: httpx.URL, target: Path, step: Step) -> None:
     def save_once() -> None:
         with _response(source) as response, target.open("wb") as output:
             total_bytes = int(response.headers.get("content-length", 0))
-            for chunk in response.iter_bytes():
+            for chunk in response.iter_raw():
                 output.write(chunk)
                 done, total = output.tell() // _MIB, total_bytes // _MIB
                 step.tick(f"{done} of {total or '?'} MiB")
@@ -60,7 +60,7 @@ def read(source: httpx.URL, step: Step) -> bytes:
     def read_once() -> None:
         content.clear()
         with _response(source) as response:
-            for chunk in response.iter_bytes():
+            for chunk in response.iter_raw():
                 content.extend(chunk)
                 if len(content) > _SMALL_BYTES:
                     raise UnavailableError(f"{shown(source)} is larger than a checksum file")
@@ -93,7 +93,8 @@ def _response(source: httpx.URL) -> Iterator[httpx.Response]:
 
     with (
         open_client(_TIMEOUT, refuse_plain_http) as client,
-        client.stream("GET", source) as response,
+        # As the file is, so that it has the length and the sum of the file.
+        client.stream("GET", source, headers={"accept-encoding": "identity"}) as response,
     ):
         response.raise_for_status()
         yield response

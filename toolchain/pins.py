@@ -17,14 +17,20 @@ _KEY_LENGTH = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumsPin:
-    """The vendor's file of SHA-256 sums, beside the archive. `signature` is the file with its
-    detached signature, by the public key in the file `key`; without one, HTTPS is the only proof.
-    """
+class SignaturePin:
+    """A detached signature, in a file beside the archive, by the public key in the file `key`."""
 
     file_name: str
-    signature: str | None = None
-    key: Path | None = None
+    key: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsPin:
+    """The vendor's file of SHA-256 sums, beside the archive. Without a signature, HTTPS is the
+    only proof of it."""
+
+    file_name: str
+    signature: SignaturePin | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +146,21 @@ def _tool(name: str, entry: Mapping[str, Any]) -> ToolPin:
 
 
 def _archive(entry: Mapping[str, Any], version: str) -> ArchivePin:
-    sums = entry["sums"]
     return ArchivePin(
         address=entry["address"].format(version=version),
         members=tuple(entry["members"]),
         sha256=entry["sha256"],
-        sums=SumsPin(
-            file_name=sums["file"].format(version=version),
-            signature=sums["signature"].format(version=version) if "signature" in sums else None,
-            key=HERE / sums["key"] if "key" in sums else None,
-        ),
+        sums=_sums(entry["sums"], version),
         also_needs=tuple(entry.get("also_needs", ())),
+    )
+
+
+def _sums(entry: Mapping[str, Any], version: str) -> SumsPin:
+    signature = entry.get("signature")
+    return SumsPin(
+        file_name=entry["file"].format(version=version),
+        signature=signature
+        and SignaturePin(
+            file_name=signature["file"].format(version=version), key=HERE / signature["key"]
+        ),
     )

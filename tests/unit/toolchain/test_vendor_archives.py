@@ -60,11 +60,12 @@ class Checkout:
         pin = tool_pin(name)
         archive = archive_of(pin)
         assert archive.sums is not None
-        if archive.sums.key is None:
+        if archive.sums.signature is None:
             return pin
         file = self.folder / "vendor.asc"
         file.write_text(key.public)
-        sums = dataclasses.replace(archive.sums, key=file)
+        signature = dataclasses.replace(archive.sums.signature, key=file)
+        sums = dataclasses.replace(archive.sums, signature=signature)
         return dataclasses.replace(pin, archive=dataclasses.replace(archive, sums=sums))
 
     def get(
@@ -84,6 +85,13 @@ class Checkout:
 def archive_of(pin: ToolPin) -> ArchivePin:
     assert pin.archive is not None
     return pin.archive
+
+
+def signature_of(archive: ArchivePin) -> str:
+    """Where its sums' signature is served."""
+    assert archive.sums is not None
+    assert archive.sums.signature is not None
+    return place(archive.beside(archive.sums.signature.file_name))
 
 
 def publish(checkout: Checkout, name: str, key: SigningKey = KEY, version: str = "") -> ArchivePin:
@@ -177,15 +185,13 @@ def test_sums_that_were_changed_after_they_were_signed_are_refused(checkout: Che
 
 def test_a_signature_that_is_none_is_refused(checkout: Checkout) -> None:
     archive = publish(checkout, "consul")
-    assert archive.sums is not None
-    checkout.vendors.files[place(archive.beside(str(archive.sums.signature)))] = b"<html>"
+    checkout.vendors.files[signature_of(archive)] = b"<html>"
     assert "is not an OpenPGP signature" in checkout.refused().message
 
 
 def test_sums_without_their_signature_are_not_used(checkout: Checkout) -> None:
     archive = publish(checkout, "consul")
-    assert archive.sums is not None
-    del checkout.vendors.files[place(archive.beside(str(archive.sums.signature)))]
+    del checkout.vendors.files[signature_of(archive)]
     assert "SHA256SUMS.sig answers 404" in checkout.refused().message
 
 
