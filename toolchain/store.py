@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ from toolchain.errors import explained
 from toolchain.pins import ToolPin
 
 _PROVENANCE = "provenance.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where a kept tool is from, and its proof (`sources.Obtained`); None if it was kept by a
+    version of Slipway that did not record one."""
+
+    source: str
+    proof: str | None
 
 
 class ToolStore:
@@ -37,19 +47,33 @@ class ToolStore:
         """The stable folder name."""
         return self._tools / "bin" / f"{pin.name}-{pin.version}"
 
-    def cached_source(self, pin: ToolPin, keys: frozenset[str]) -> str | None:
-        """The source of the tool in use; None unless it is intact and has one of `keys`."""
+    def in_use(self, pin: ToolPin, keys: frozenset[str]) -> Provenance | None:
+        """Where the tool in use is from; None unless it is intact and has one of `keys`."""
         provenance = _intact(pin, self.link(pin).resolve())
-        return provenance["source"] if provenance and provenance["key"] in keys else None
+        if provenance is None or provenance["key"] not in keys:
+            return None
+        return Provenance(source=provenance["source"], proof=provenance.get("proof"))
+
+    def keys_of_archives(self, pin: ToolPin, proven: str) -> frozenset[str]:
+        """The keys of kept archives whose proof begins with `proven`."""
+        kept = (_provenance(folder) for folder in self._folder(pin, "").parent.glob("*-*"))
+        return frozenset(
+            each["key"]
+            for each in kept
+            if each and each["source"] == "archive" and each.get("proof", "").startswith(proven)
+        )
 
     def reuse(self, pin: ToolPin, keys: frozenset[str]) -> bool:
         """Puts an intact tool with one of `keys` in use again, after pins were changed back."""
-        for key in sorted(keys):
-            folder = self._folder(pin, key)
-            if _intact(pin, folder):
-                _point(self.link(pin), folder)
-                return True
-        return False
+        folder = self.kept(pin, keys)
+        if folder is not None:
+            _point(self.link(pin), folder)
+        return folder is not None
+
+    def kept(self, pin: ToolPin, keys: frozenset[str]) -> Path | None:
+        """The folder of an intact tool with one of `keys`, in use or not."""
+        folders = (self._folder(pin, key) for key in sorted(keys))
+        return next((folder for folder in folders if _intact(pin, folder)), None)
 
     @contextmanager
     def staging(self, pin: ToolPin) -> Iterator[Path]:
@@ -64,11 +88,12 @@ class ToolStore:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, pin: ToolPin, staging: Path, *, source: str, key: str) -> Path:
+    def publish(self, pin: ToolPin, staging: Path, *, source: str, key: str, proof: str) -> Path:
         """Makes the filled `staging` the tool in use, in two atomic steps."""
         provenance: dict[str, Any] = {
             "source": source,
             "key": key,
+            "proof": proof,
             "binaries": _stamps(pin, staging),
         }
         (staging / _PROVENANCE).write_text(json.dumps(provenance, indent=2, sort_keys=True) + "\n")
@@ -88,12 +113,20 @@ class ToolStore:
 
 def _intact(pin: ToolPin, folder: Path) -> dict[str, Any] | None:
     """The provenance of a folder whose binaries are as they were when it was filled."""
+    provenance = _provenance(folder)
+    if provenance is None or not all(
+        os.access(folder / binary, os.X_OK) for binary in pin.binaries
+    ):
+        return None
+    return provenance if provenance["binaries"] == _stamps(pin, folder) else None
+
+
+def _provenance(folder: Path) -> dict[str, Any] | None:
     try:
         provenance: dict[str, Any] = json.loads((folder / _PROVENANCE).read_text())
     except (OSError, ValueError):
         return None
-    runnable = all(os.access(folder / binary, os.X_OK) for binary in pin.binaries)
-    return provenance if runnable and provenance["binaries"] == _stamps(pin, folder) else None
+    return provenance
 
 
 def _stamps(pin: ToolPin, folder: Path) -> dict[str, list[int]]:

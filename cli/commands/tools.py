@@ -1,4 +1,4 @@
-"""Show each tool with its version, source and path."""
+"""Show each tool with its version, source, proof and path."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tools(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show each tool with its version, source and path.
+    """Show each tool with its version, source, proof and path.
 
     Also the Python environments, and the weights of the environment's models.
     """
@@ -128,4 +128,5 @@ def _document(states: Iterable[ToolState]) -> list[dict[str, Any]]:
 def _line(state: ToolState, fix: str) -> str:
     # One line each, not a table: a wrapped path cannot be copied.
     where = str(state.path) if state.source else f"not here yet ({fix})"
-    return f"  {state.name:<16} {state.version:<23} {state.source or '-':<8} {where}"
+    source, proof = state.source or "-", state.proof or ""
+    return f"  {state.name:<16} {state.version:<23} {source:<8} {proof:<18} {where}"

@@ -51,7 +51,7 @@ def plugin_kind(environment: Environment) -> Kind:
 
 def known_kind(environment: Environment) -> Kind | None:
     """Like `plugin_kind`; None if nothing is recorded and Pulumi is not installed."""
-    begun = _begun_with(environment)
+    begun = begun_with(environment)
     if begun is not None or not environment.cached_pulumi.exists():
         return begun
     # A Pulumi with its own language host is from a release, so it downloads official plugins.
@@ -62,7 +62,7 @@ def describe(environment: Environment, kind: Kind) -> str:
     """The kind in words, with the reason if it is registry-only although Pulumi is on PATH."""
     pulumi = environment.cached_pulumi.resolve()
     is_foreign = pulumi.exists() and not pulumi.is_relative_to(environment.cache.resolve())
-    if kind == "official" or not is_foreign or _begun_with(environment) is not None:
+    if kind == "official" or not is_foreign or begun_with(environment) is not None:
         return DESCRIPTION[kind]
     return (
         f"{DESCRIPTION[kind]}: {pulumi} has no {LANGUAGE_HOST} from its release beside it. For the "
@@ -152,7 +152,7 @@ def _exclusive(environment: Environment) -> Iterator[None]:
         yield
 
 
-def _begun_with(environment: Environment) -> Kind | None:
+def begun_with(environment: Environment) -> Kind | None:
     """The recorded kind, else official if Pulumi has downloaded plugins."""
     record = _record(environment)
     if not record.is_file():

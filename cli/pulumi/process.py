@@ -18,6 +18,7 @@ from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.machine.children import ended_by
 from cli.progress import REPEAT_S
+from cli.pulumi.plugin_server import must_have_or_reach
 from cli.pulumi.plugins import keep_kind, say_what_is_missing
 from cli.pulumi.tracebacks import Tracebacks
 
@@ -96,6 +97,7 @@ class Pulumi:
         command = self._command(
             "preview", "--stack", self.environment.name, *arguments, interactive=True
         )
+        must_have_or_reach(self.environment, self._home, self.variables)
         with _ignored(signal.SIGINT):  # the terminal sends it to Pulumi too, which ends cleanly
             code = subprocess.run(
                 command, cwd=self.environment.checkout, env=self.variables, check=False
@@ -135,6 +137,7 @@ class Pulumi:
     ) -> None:
         flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
         command = self._command(operation, "--stack", self.environment.name, *flags, *arguments)
+        must_have_or_reach(self.environment, self._home, self.variables)
         keep_kind(self.environment, self._home)
         try:
             with _following(command, self.variables, self.environment.checkout, log) as run:

@@ -42,6 +42,7 @@ UNTIMED = {
     "machine.py": "prints the loop factor itself",
     "memory_observed.py": "compares estimates with logs",
     "verdicts.py": "compares two revisions",
+    "vendors.py": "serves archives to bench/cold.py",
     "queueing.py": "compares a formula with a simulation",
     "aiconfigurator/latency_fit.py": "fits constants to recorded rows",
     "aiconfigurator/latency_record.py": "records another tool's estimates",

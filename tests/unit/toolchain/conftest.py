@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import archive_source
+from toolchain import download
 from toolchain.environments import find_uv
 from toolchain.progress import Step, silent
 from toolchain.settings import default_cache
@@ -32,7 +32,7 @@ class ArchiveServer:
 
 @pytest.fixture(autouse=True)
 def _retried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_source, "_RETRY_S", 0.01)
+    monkeypatch.setattr(download, "_RETRY_S", 0.01)
 
 
 @pytest.fixture

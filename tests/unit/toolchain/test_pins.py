@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pysequoia
 import pytest
 
 from toolchain.go_toolchain import needed
@@ -68,6 +69,31 @@ def test_the_manual_names_every_archive_that_a_mirror_can_serve() -> None:
     names = {pin.archive.file_name for pin in tool_pins().values() if pin.archive is not None}
     assert names
     assert names == set(re.findall(r"^\|.*`([\w.-]+\.(?:zip|tar\.gz))`", manual, re.MULTILINE))
+
+
+@pytest.mark.parametrize("pin", [pin for pin in tool_pins().values() if pin.archive], ids=name)
+def test_every_archive_is_proven_by_sums_of_its_vendor(pin: ToolPin) -> None:
+    assert pin.archive is not None
+    assert pin.archive.sums is not None
+    is_hashicorps = pin.archive.address.startswith("https://releases.hashicorp.com/")
+    signature = pin.archive.sums.signature
+    keys = [signature.key] if signature else []
+    assert keys == ([HERE / "keys" / "hashicorp.asc"] if is_hashicorps else [])
+    assert pin.archive.address.startswith("https://")
+
+
+def test_the_vendors_key_is_the_one_with_the_documented_fingerprint() -> None:
+    documented = (HERE / "keys" / "README.md").read_text()
+    for file in (HERE / "keys").glob("*.asc"):
+        (line,) = [line for line in documented.splitlines() if f"`{file.name}`" in line]
+        fingerprint = pysequoia.Cert.from_file(str(file)).fingerprint.upper()
+        assert f"`{fingerprint}`" in line.replace(" ", "")
+
+
+@pytest.mark.parametrize("pin", BUILT, ids=name)
+def test_the_time_of_every_build_is_known(pin: ToolPin) -> None:
+    assert pin.module is not None
+    assert pin.module.build_s >= 60
 
 
 def test_every_root_requirement_is_pinned_exactly() -> None:

@@ -42,7 +42,7 @@ def put_prometheus(cache: Path) -> None:
     with store.staging(pin) as staging:
         for binary in pin.binaries:
             put_program(staging / binary, "#!/bin/sh\n")
-        store.publish(pin, staging, source="built", key=pin.module.key)
+        store.publish(pin, staging, source="built", key=pin.module.key, proof="go.sum")
 
 
 def put_environment(cache: Path, name: str, requirements: Path) -> Path:
@@ -102,6 +102,7 @@ def test_what_is_there_is_listed_with_version_source_and_path(
             "state": "cached",
             "source": "built",
             "path": str(path / name),
+            "proof": "go.sum",
         }
     assert parts["tools"]["go"]["version"] == "1.26.8"
     assert (parts["tools"]["go"]["source"], parts["tools"]["go"]["path"]) == ("path", str(go))
@@ -111,6 +112,8 @@ def test_what_is_there_is_listed_with_version_source_and_path(
     assert parts["weights"]["smollm2"]["source"] == "package"
 
     lines = shown(runner).splitlines()
+    (promtool,) = [line for line in lines if line.strip().startswith("promtool")]
+    assert promtool.split()[:4] == ["promtool", "3.14.0", "built", "go.sum"]
     for path in (prometheus / "promtool", go, vllm, weights):
         assert [line.endswith(f" {path}") for line in lines].count(True) == 1
     assert files_under(tmp_path) == before

@@ -30,6 +30,8 @@ from tests.waiting import HANG_S, until
 from toolchain.plugins.install import folders
 from toolchain.settings import default_cache
 
+# A server of plugins that only Pulumi knows.
+OWN_SERVER = {"PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES": ".*=https://plugins.test"}
 CACHE = default_cache()  # the real one: the fixtures set another
 
 
@@ -129,7 +131,7 @@ def test_official_plugins_that_a_run_has_downloaded_are_kept_wherever_its_home_i
     put_language_host(environment)
     plugin = folders(home, Path(sys.executable))["nomad"] / "pulumi-resource-nomad"
     stand_in.does(f'mkdir -p "{plugin.parent}"; printf "\\177ELF" > "{plugin}"; exit {code}')
-    variables = {**stand_in.pulumi.variables, "PULUMI_HOME": str(home)}
+    variables = {**stand_in.pulumi.variables, "PULUMI_HOME": str(home), **OWN_SERVER}
     pulumi = dataclasses.replace(stand_in.pulumi, variables=variables)
     with contextlib.suppress(CliError):
         pulumi.up(log=stand_in.log)
@@ -144,15 +146,41 @@ def put_language_host(environment: Environment) -> None:
     release.with_name("pulumi-language-python").write_bytes(b"\x7fELF")
 
 
+@pytest.mark.parametrize("begun", [True, False], ids=["begun so", "at the first run"])
+def test_without_plugins_and_without_their_server_pulumi_is_not_even_started(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    environment = stand_in.pulumi.environment
+    put_language_host(environment)
+    if begun:
+        environment.pulumi_home.mkdir(parents=True)
+        (environment.pulumi_home / "plugin-kind").write_text("official\n")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.90.0.2:9")  # nobody listens there
+    for call in (
+        lambda: stand_in.pulumi.preview([]),
+        lambda: stand_in.pulumi.up(log=stand_in.log),
+        lambda: stand_in.pulumi.destroy(log=stand_in.log),
+    ):
+        with pytest.raises(
+            CliError, match=r"nomad 2\.6\.1.*get\.pulumi\.com.*not answer"
+        ) as failed:
+            call()
+        assert failed.value.fix.startswith("give this machine access to get.pulumi.com")
+        assert ("SLIPWAY_TOOL_SOURCES=wheel,module slipway up" in failed.value.fix) is not begun
+    assert stand_in.calls == []
+
+
 def test_a_run_that_failed_before_official_plugins_were_installed_says_what_to_do(
     stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_language_host(stand_in.pulumi.environment)
     stand_in.does("exit 255")
-    assert stand_in.pulumi.preview([]) == 255
+    variables = {**stand_in.pulumi.variables, **OWN_SERVER}
+    pulumi = dataclasses.replace(stand_in.pulumi, variables=variables)
+    assert pulumi.preview([]) == 255
     assert "the official provider plugins are not installed" in capsys.readouterr().err
     with pytest.raises(CliError):
-        stand_in.pulumi.up(log=stand_in.log)
+        pulumi.up(log=stand_in.log)
     assert "the official provider plugins are not installed" in capsys.readouterr().err
 
 

@@ -1,0 +1,104 @@
+"""The SHA-256 that a vendor's archive must have, and what proves that it is the right one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from toolchain import download
+from toolchain.download import NO_ARCHIVES, shown
+from toolchain.errors import ToolchainError, UnavailableError
+from toolchain.pins import ArchivePin
+from toolchain.progress import Step
+from toolchain.settings import Settings
+from toolchain.signatures import SignatureError, verify
+from toolchain.sums import find_sum
+
+SIGNED = "signed by"
+BY_HTTPS = "checksum by HTTPS"
+_KEY_DIGITS = 8  # how vendors and `gpg` name a key in short
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """`by` is what `slipway tools` shows. `lasts` if the sum came from the vendor: the checkout
+    then records it."""
+
+    sha256: str
+    by: str
+    lasts: bool = False
+
+
+def known_sha256(pin: ArchivePin, settings: Settings) -> str | None:
+    """The SHA-256 that can be known without asking the vendor."""
+    given = _given(pin, settings)
+    return given.sha256 if given else settings.archives_lock.sums().get(pin.file_name)
+
+
+def kind_of_proof(pin: ArchivePin) -> str | None:
+    """How the text of the vendor's proof begins; None without one."""
+    if pin.sums is None:
+        return None
+    return SIGNED if pin.sums.signature else BY_HTTPS
+
+
+def proof_of(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
+    """What the pin or the operator gives, else what the vendor (or the mirror) publishes.
+
+    UnavailableError where nothing is published; ToolchainError for a signature that proves nothing,
+    and for a sum that differs from the one that this checkout saw first.
+    """
+    return _given(pin, settings) or _published(pin, settings, step)
+
+
+def address(pin: ArchivePin, file_name: str, settings: Settings) -> httpx.URL:
+    """The URL of a file of the archive's release; UnavailableError when the mirror's is invalid."""
+    mirror = settings.mirror
+    try:
+        return httpx.URL(f"{mirror}/{file_name}" if mirror else pin.beside(file_name))
+    except httpx.InvalidURL as error:
+        raise UnavailableError(f"SLIPWAY_MIRROR is not a valid URL: {error}") from error
+
+
+def _given(pin: ArchivePin, settings: Settings) -> Proof | None:
+    if pin.sha256 is not None:
+        return Proof(sha256=pin.sha256, by="pinned checksum")
+    given = settings.checksums.get(pin.file_name)
+    return Proof(sha256=given, by="your checksum") if given else None
+
+
+def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
+    if pin.sums is None:
+        raise UnavailableError("its checksum is not known")
+    source = address(pin, pin.sums.file_name, settings)
+    if pin.sums.signature is None and source.scheme != "https":
+        raise UnavailableError(
+            f"{shown(source)} is not signed and not served by HTTPS: SLIPWAY_MIRROR_CHECKSUMS has "
+            "to name a file with its checksum"
+        )
+    sums = download.read(source, step)
+    signature, by = pin.sums.signature, BY_HTTPS
+    if signature is not None:
+        place = address(pin, signature.file_name, settings)
+        key = _signer(sums, download.read(place, step), signature.key, place)
+        by = f"{SIGNED} {key[-_KEY_DIGITS:]}"
+    sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
+    if sha256 is None:
+        raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
+    recorded = settings.archives_lock.sums().get(pin.file_name, sha256)
+    if recorded != sha256:
+        raise settings.archives_lock.mismatch(pin.file_name, sha256, shown(source))
+    return Proof(sha256=sha256, by=by, lasts=True)
+
+
+def _signer(sums: bytes, signature: bytes, key: Path, source: httpx.URL) -> str:
+    try:
+        return verify(sums, signature, key)
+    except SignatureError as error:
+        raise ToolchainError(
+            f"{shown(source)} proves nothing: {error}",
+            fix=f"find out why that address serves it; if the vendor has a newer key, put it into "
+            f"{key} ({key.parent / 'README.md'} has its source). {NO_ARCHIVES}",
+        ) from error

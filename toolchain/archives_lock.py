@@ -1,0 +1,69 @@
+"""The SHA-256 of each vendor's archive as this checkout first saw it, which holds ever after.
+
+It is a file of the checkout, made when first used and meant to be committed: then every machine
+gets the same archives, whatever the vendor or a mirror serves by that time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.errors import ToolchainError
+from toolchain.locks import exclusive
+from toolchain.progress import Step
+from toolchain.sums import MalformedLineError, read_sums, write_sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivesLock:
+    """`file` is in the checkout; `guard` is the lock file of those who write it."""
+
+    file: Path
+    guard: Path
+
+    def sums(self) -> dict[str, str]:
+        """Archive to SHA-256, in lower-case hex. ToolchainError (exit code 2) if the file cannot be
+        read as such."""
+        try:
+            return read_sums(self.file.read_text())
+        except FileNotFoundError:
+            return {}
+        except (MalformedLineError, UnicodeDecodeError) as error:
+            raise ToolchainError(
+                f"{self.file}: {error}",
+                fix="correct the line, or restore the file from git",
+                exit_code=2,
+            ) from error
+
+    def record(self, archive: str, sha256: str, step: Step) -> None:
+        """Adds an archive that was proven and used. ToolchainError if another run has recorded
+        another sum for it in the meantime, or the file cannot be written."""
+        with exclusive(self.guard, step):
+            sums = self.sums()
+            if sums.setdefault(archive, sha256) != sha256:
+                raise self.mismatch(archive, sha256, "another run")
+            self._write(write_sums(sums))
+
+    def mismatch(self, archive: str, sha256: str, by: str) -> ToolchainError:
+        """The error for an archive whose sum is not the recorded one, according to `by`."""
+        return ToolchainError(
+            f"{archive} has SHA-256 {sha256} according to {by}, but {self.file} recorded "
+            f"{self.sums()[archive]} when it was first used",
+            fix="find out why the archive of a released version was changed; if the new one is "
+            f"right, remove its line from {self.file.name}. "
+            "SLIPWAY_TOOL_SOURCES=path,wheel,module uses no archives",
+        )
+
+    def _write(self, text: str) -> None:
+        partial = self.file.with_name(f".{self.file.name}.partial")
+        try:
+            partial.write_text(text)
+            partial.replace(self.file)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise ToolchainError(
+                f"cannot write {self.file}: {error.strerror}",
+                fix="make it writable for your user: it records the checksums of the vendors' "
+                "archives",
+            ) from error
