@@ -108,8 +108,8 @@ def init(
         list[str] | None,
         typer.Option(
             "--pool",
-            metavar="NAME=INSTANCE:MIN..MAX",
-            help="Instances for replicas. May be repeated.",
+            metavar="NAME=INSTANCE:MIN..MAX[@ZONE]",
+            help="Instances for replicas. May be repeated. Those with EFA are in one zone.",
             rich_help_panel=CLOUD,
         ),
     ] = None,
@@ -163,6 +163,7 @@ def init(
     Asks on a terminal for what no option says. Shows the files, and writes them on yes; with --json
     and without --yes nothing is written.
     """
+    from cli.environment import CHECKOUT
     from cli.scaffold.adding import Expected
     from cli.scaffold.questions import Given, ask
     from cli.scaffold.starting import start
@@ -191,7 +192,8 @@ def init(
             nvidia_image=nvidia_image,
             authorized_keys=tuple(authorized_key or ()),
             clients=tuple(clients or ()),
-        )
+        ),
+        CHECKOUT,
     )
     wanted = [
         Asked(
@@ -211,4 +213,4 @@ def init(
         ttft_p95_ms=ttft_p95_ms,
         tpot_p95_ms=tpot_p95_ms,
     )
-    start(answers, wanted, expected, yes=yes, json=json)
+    start(answers, wanted, expected, CHECKOUT, yes=yes, json=json)

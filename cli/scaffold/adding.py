@@ -15,6 +15,7 @@ from cli.environment import Environment
 from cli.errors import WRONG_INPUT, CliError
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
+from cli.scaffold.options import whole
 from cli.scaffold.weights import Asked, Found, find_weights
 from slipway.config.document import read_text
 from slipway.config.files import load_models, stack_file
@@ -51,7 +52,7 @@ class Expected:
         given: dict[str, Any] = {key: getattr(self, key) for key in USUAL_LOAD}
         if not needed and not any(given.values()):
             return None
-        return {key: value or _answer(key) for key, value in given.items()}
+        return {key: whole(value or _answer(key)) for key, value in given.items()}
 
     def goal(self, *, needed: bool) -> Values | None:
         given = {key: getattr(self, key) for key in USUAL_GOAL}

@@ -67,3 +67,8 @@ def least_and_most(text: str | None, option: str) -> tuple[int, int] | None:
             exit_code=WRONG_INPUT,
         )
     return least, most
+
+
+def whole(value: float) -> float | int:
+    """2 rather than 2.0, as people write it."""
+    return int(value) if value == int(value) else value

@@ -13,9 +13,8 @@ import yaml
 from rich.prompt import Prompt
 
 from cli.console import notes, say
-from cli.environment import CHECKOUT
 from cli.errors import WRONG_INPUT, CliError
-from cli.scaffold.options import least_and_most
+from cli.scaffold.options import least_and_most, whole
 from cli.scaffold.starting import other_networks
 from slipway.config.aws_cloud import ZONE_LETTERS
 from slipway.config.catalog import load_catalog
@@ -39,6 +38,7 @@ DEFAULT_NODES = 2
 DEFAULT_MODEL = "smollm2-135m"
 DEBIAN = "/aws/service/debian/release/12/latest/amd64"  # AWS's parameter for Debian 12
 ZONES = 3  # of fixed hosts: a majority of servers survives the loss of one
+VPC, REGION = "10.60.0.0/16", "us-east-1"
 EDGE_INSTANCE = "m7i.2xlarge"
 MOST_MODELS_ASKED = 20
 
@@ -73,7 +73,7 @@ class Given:
 Model = tuple[str | None, str]  # (name for clients, model)
 
 
-def ask(given: Given, checkout: Path = CHECKOUT) -> tuple[Answers, Sequence[Model]]:
+def ask(given: Given, checkout: Path) -> tuple[Answers, Sequence[Model]]:
     """The answers, and the models to serve. CliError for an option that is wrong, or missing where
     nobody can be asked."""
     target = _answer(given.target, "--target", "Target (dev, metal or aws)", "dev", _target)
@@ -90,7 +90,7 @@ def _dev(given: Given, name: str, checkout: Path) -> DevAnswers:
     free = free_dev_network(other_networks(checkout, name))
     return DevAnswers(
         name=name,
-        network=_answer(given.network, "--network", "Network on this machine", free, str),
+        network=given.network or _optional("Network on this machine", free, str) or free,
         nodes=given.nodes
         or _optional("Nodes for replicas", str(DEFAULT_NODES), _count)
         or DEFAULT_NODES,
@@ -98,7 +98,7 @@ def _dev(given: Given, name: str, checkout: Path) -> DevAnswers:
     )
 
 
-def _metal(given: Given, name: str, _checkout: Path) -> MetalAnswers:
+def _metal(given: Given, name: str, checkout: Path) -> MetalAnswers:
     network = _answer(given.network, "--network", "Network of the machines (CIDR)", None, str)
     servers = _hosts(given.servers, "--server", "Servers, 1 or 3 (NAME=ADDRESS …)")
     hosts = _hosts(given.hosts, "--host", "Hosts of replicas (NAME=ADDRESS …)")
@@ -108,7 +108,7 @@ def _metal(given: Given, name: str, _checkout: Path) -> MetalAnswers:
         accelerator = _optional("Accelerator of each host of replicas (empty: none)", "", str)
     per_node = given.accelerators_per_node
     if accelerator:
-        known = load_catalog(CHECKOUT).accelerators
+        known = load_catalog(checkout).accelerators
         accelerator = _known(accelerator, known, "--accelerator", "catalog/accelerators.yaml")
         per_node = _answer(
             None if per_node is None else str(per_node),
@@ -129,20 +129,20 @@ def _metal(given: Given, name: str, _checkout: Path) -> MetalAnswers:
         cores=_answer(cores, "--cores", "Cores of each host", None, _count),
         accelerator=accelerator or "",
         accelerators_per_node=per_node or 0,
-        usd_per_hour=given.usd_per_hour,
+        usd_per_hour=None if given.usd_per_hour is None else whole(given.usd_per_hour),
         ssh_key=given.ssh_key or "",
         ssh_user=given.ssh_user or "",
     )
 
 
-def _aws(given: Given, name: str, _checkout: Path) -> AwsAnswers:
-    network = _answer(given.network, "--network", "Network of the VPC", "10.60.0.0/16", str)
+def _aws(given: Given, name: str, checkout: Path) -> AwsAnswers:
+    network = given.network or _optional("Network of the VPC", VPC, str) or VPC
     if given.pools:
-        pools = [_bought(each) for each in given.pools]
+        pools = [_bought(each, checkout) for each in given.pools]
     else:
         question = "Pools of replicas (NAME=INSTANCE:MIN..MAX …)"
         texts = _answer(None, "--pool", question, "l4=g6.xlarge:2..8", _words)
-        pools = [_bought(each) for each in texts]
+        pools = [_bought(each, checkout) for each in texts]
     bucket = given.bucket
     if bucket is None:
         bucket = _optional("Bucket for what hosts fetch (empty: plan only)", "", str)
@@ -156,7 +156,7 @@ def _aws(given: Given, name: str, _checkout: Path) -> AwsAnswers:
 
 
 def _cloud(given: Given, bucket: str) -> Cloud:
-    region = _answer(given.region, "--region", "Region", "us-east-1", str)
+    region = given.region or _optional("Region", REGION, str) or REGION
     keys: Sequence[str] = given.authorized_keys or _answer(
         None, "--authorized-key", "Files with the operators' public keys", None, _words
     )
@@ -266,18 +266,25 @@ def _host(text: str) -> Host:
     return Host(name=name, address=address)
 
 
-def _bought(text: str) -> Bought:
-    match = re.fullmatch(r"([a-z][a-z0-9-]*)=([a-z0-9.-]+):(\S+)", text)
+def _bought(text: str, checkout: Path) -> Bought:
+    match = re.fullmatch(r"([a-z][a-z0-9-]*)=([a-z0-9.-]+):([^\s@]+)(?:@([a-z0-9-]+))?", text)
     if match is None:
         raise CliError(
-            f'--pool: "{text}" is not NAME=INSTANCE:MIN..MAX',
+            f'--pool: "{text}" is not NAME=INSTANCE:MIN..MAX or NAME=INSTANCE:MIN..MAX@ZONE',
             fix="write e.g. l4=g6.xlarge:2..8",
             exit_code=WRONG_INPUT,
         )
     least, most = least_and_most(match[3], "--pool") or (1, 1)
-    known = load_catalog(CHECKOUT).instances
+    known = load_catalog(checkout).instances
     instance = _known(match[2], known, "--pool", "catalog/instances.yaml")
-    return Bought(name=match[1], instance=instance, least=least, most=most)
+    return Bought(
+        name=match[1],
+        instance=instance,
+        least=least,
+        most=most,
+        zone=match[4] or "",
+        in_one_zone=known[instance].efa_interfaces > 0,
+    )
 
 
 def _known(text: str, known: Collection[str], option: str, where: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cli import proposals
 from cli.console import say, write_json
-from cli.environment import CHECKOUT
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
 from cli.scaffold.adding import Expected, Limits, request_for
@@ -48,10 +47,10 @@ def start(
     answers: Answers,
     models: Sequence[Asked],
     expected: Expected,
+    checkout: Path,
     *,
     yes: bool,
     json: bool,
-    checkout: Path = CHECKOUT,
 ) -> None:
     """CliError with the fix for every answer that does not work."""
     _check(answers, checkout)
@@ -128,18 +127,19 @@ def _new(answers: Answers, checkout: Path) -> Workspace:
     source = stack_file(answers.name)
     document = parse_document(text, source=source)
     try:
-        environment = parse_environment(document.values["config"], name=answers.name, source=source)
+        values = document.values["config"]
+        inputs = PlanInputs(
+            environment=parse_environment(values, name=answers.name, source=source),
+            models={},
+            catalog=load_catalog(checkout),
+            artifacts=read_artifacts(checkout),
+            machine=read_machine(),
+            host_keys=read_host_keys(checkout / KNOWN_HOSTS),
+        )
+        draft_plan(inputs)  # what is wrong without any model
     except ConfigError as error:
         first = error.problems[0]
         raise CliError(first.place_and_message, fix=first.fix, exit_code=WRONG_INPUT) from None
-    inputs = PlanInputs(
-        environment=environment,
-        models={},
-        catalog=load_catalog(checkout),
-        artifacts=read_artifacts(checkout),
-        machine=read_machine(),
-        host_keys=read_host_keys(checkout / KNOWN_HOSTS),
-    )
     return Workspace(
         inputs=inputs,
         stack_text=text,

@@ -14,6 +14,7 @@ from cli.named_models import find_model, read_model
 from slipway.architectures.names import how_to_name
 from slipway.architectures.read import is_model_folder
 from slipway.config.catalog import Architecture
+from slipway.config.errors import suggestion_or
 from slipway.config.model import Model
 from slipway.scaffold.names import architecture_key, file_name, same_weights
 from slipway.scaffold.request import Weights
@@ -59,10 +60,13 @@ def find_weights(
     is_published = "/" in asked.model and not asked.model.startswith((".", "/", "~"))
     try:
         key, architecture = find_model(asked.model, known)
-    except CliError:
-        if not is_published:
+    except CliError as error:
+        if is_published:
+            return _of_hub(asked, known)
+        if asked.model.startswith((".", "/", "~")) or path.is_dir():
             raise
-        return _of_hub(asked, known)
+        fix = suggestion_or(asked.model, known, "give its name on the hub, or a folder")
+        raise CliError(error.message, fix=fix, exit_code=WRONG_INPUT) from None
     name = asked.name or file_name(key)
     weights = Weights(
         source=_source(asked, key, architecture),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.config.errors import ConfigError
@@ -64,23 +64,33 @@ def _first(
     """The first candidate that keeps the promises, or why none does. Where the planner prefers a
     pool without room, the others of the candidate are tried."""
     found: list[Broken] = []
+    too_many: dict[str, int] = {}  # devices of a replica for which a pool has no room
     for candidate in ways:
-        pools = candidate.pools
-        accelerated = surroundings.supplies[pools[0]].accelerator is not None
+        pools = _with_room(candidate, candidate.pools, too_many)
         while pools:
             made = _planned(request, replace(candidate, pools=pools), surroundings)
             if isinstance(made, Addition):
                 return made
             # On processors the last attempt is the one that asks for least.
+            accelerated = surroundings.supplies[pools[0]].accelerator is not None
             found += made if accelerated else made[-1:]
-            full = {each.full_pool for each in made}
-            rest = tuple(pool for pool in pools if pool not in full)
-            pools = rest if len(rest) < len(pools) else ()
+            for pool in {each.full_pool for each in made if each.full_pool}:
+                too_many[pool] = min(candidate.devices, too_many.get(pool, candidate.devices))
+            left = _with_room(candidate, pools, too_many)
+            pools = left if len(left) < len(pools) else ()
     return found
 
 
+def _with_room(
+    candidate: Candidate, pools: Sequence[str], too_many: Mapping[str, int]
+) -> tuple[str, ...]:
+    most = candidate.devices
+    return tuple(pool for pool in pools if most < too_many.get(pool, most + 1))
+
+
 def add_existing(request: Request, file: Model, surroundings: Surroundings) -> Addition:
-    """Serves the model of a file that is there, as it is. Raises RefusedError."""
+    """Serves the model of a file that is there, as it is. Raises RefusedError with what would fit,
+    which may be a file of its own for these pools."""
     pools = [each.pool for each in surroundings.serving_pools(request)]
     alone = {pool: _with_enough_replicas(request, (pool,), file, surroundings) for pool in pools}
     holding = [pool for pool, made in alone.items() if isinstance(made, Addition)]
@@ -92,10 +102,11 @@ def add_existing(request: Request, file: Model, surroundings: Surroundings) -> A
         made = alone[pool]
         if isinstance(made, Addition):
             return made
+    add_model(request, surroundings)  # refused, where no file would do
     reasons = [each.why for made in alone.values() if isinstance(made, list) for each in made]
     raise RefusedError(
         f"{file.origin.source} does not fit the pools of this environment: {reasons[0]}",
-        fix=f"add --name {request.name}-2, for which a file for these pools is written",
+        fix=f"add --name {request.name}-2: a file that fits these pools is then written",
     )
 
 
@@ -153,9 +164,9 @@ def _as_broken(error: ConfigError, request: Request) -> list[Broken]:
     for each in error.problems:
         is_own = each.source.endswith(f"/{request.name}.yaml") or f".{request.name}." in each.key
         if is_own or not each.key:
-            mine.append(Broken(why=each.message, fix=each.fix))
+            mine.append(Broken(why=each.message))
         else:
-            others.append(Broken(why=f"{each.key}: {each.message}", fix=each.fix))
+            others.append(Broken(why=f"{each.key}: {each.message}"))
     return [*mine, *others]
 
 

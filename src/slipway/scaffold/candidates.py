@@ -46,6 +46,11 @@ class Candidate:
     parallel: Values | None = None
     comfortable: bool = True
 
+    @property
+    def devices(self) -> int:
+        """Of one replica; 1 on processors."""
+        return int((self.parallel or {}).get("tensor", 1))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:

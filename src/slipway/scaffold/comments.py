@@ -44,8 +44,8 @@ def model_title(called: str, planned: ModelDraft, *, simulated: bool) -> str:
         else f"a node of pool {planned.pool}"
     )
     return (
-        f"{first}\nThe limits are what fits on {where}: {memory.weights_bytes / GIB:.1f} GiB of"
-        f" weights, and a cache of {memory.kv_tokens:,} tokens."
+        f"{first}\nThe limits fit on every pool that may run it: {where} has a cache of"
+        f" {memory.kv_tokens:,}\ntokens beside {memory.weights_bytes / GIB:.1f} GiB of weights."
     )
 
 

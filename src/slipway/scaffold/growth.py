@@ -63,7 +63,7 @@ def _cause(
         *_fewer_of_others(surroundings, pools, cost_in),
         *itertools.islice(_larger_pools(surroundings, pools, cost_in), 1),
     )
-    return tried[0].why, "; or ".join(changes)
+    return tried[0].why, "; or ".join(changes) or tried[0].fix
 
 
 def accelerators_for(architecture: Architecture, catalog: Catalog) -> Sequence[str]:

@@ -15,11 +15,12 @@ from slipway.plan.draft import ModelDraft, PlatformDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A promise that does not hold: why, and the change that would make it hold. `replicas` is how
-    many the load needs, where that is why, and `full_pool` the pool without room."""
+    """A promise that does not hold: why, and the change that would make it hold, "" where that is
+    not known. `replicas` is how many the load needs, where that is why, and `full_pool` the pool
+    without room."""
 
     why: str
-    fix: str
+    fix: str = ""
     replicas: int = 0
     full_pool: str = ""
     over_budget: bool = False

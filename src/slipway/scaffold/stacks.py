@@ -14,7 +14,7 @@ from .text import block, document, one_line
 PROCESSORS = "cpu"  # the names of pools, as in the environments of this checkout
 EDGE = "edge"
 KNOWN_HOSTS = "known_hosts"
-HOSTS_ON_A_LINE = 2
+HOSTS_ON_A_LINE = 1
 EDGE_MEMORY, EDGE_CORES = "2GiB", 2  # of a gateway's host
 
 
@@ -55,12 +55,15 @@ class MetalAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bought:
-    """A pool of instances that grows from `least` to `most`."""
+    """A pool of instances that grows from `least` to `most`. Those with EFA are `in_one_zone`:
+    `zone`, or the first one of the environment where it is ""."""
 
     name: str
     instance: str
     least: int
     most: int
+    zone: str = ""
+    in_one_zone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +140,7 @@ def _metal(answers: MetalAnswers) -> str:
 def _aws(answers: AwsAnswers) -> str:
     pools: dict[str, Any] = {
         EDGE: {"kind": "aws", "instance": answers.edge_instance, "nodes": 2},
-        **{
-            each.name: {
-                "kind": "aws",
-                "instance": each.instance,
-                "nodes": {"min": each.least, "max": each.most},
-            }
-            for each in answers.pools
-        },
+        **{each.name: _instances(each, answers.cloud) for each in answers.pools},
     }
     settings: dict[str, Any] = {"servers": 3}
     if answers.cloud is not None:
@@ -154,6 +150,13 @@ def _aws(answers: AwsAnswers) -> str:
     settings |= {"pools": _pools(pools), "gateway": one_line({"pool": EDGE})}
     config = _config("aws", answers.network, settings)
     return document(block({"config": config}), stack_title(answers.name, "aws"))
+
+
+def _instances(pool: Bought, cloud: Cloud | None) -> dict[str, Any]:
+    nodes = {"min": pool.least, "max": pool.most}
+    values: dict[str, Any] = {"kind": "aws", "instance": pool.instance, "nodes": nodes}
+    zone = pool.zone or (cloud.zones[0] if cloud and pool.in_one_zone else "")
+    return {**values, "zone": zone} if zone else values
 
 
 def _cloud(cloud: Cloud) -> CommentedMap:
