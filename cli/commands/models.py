@@ -14,6 +14,7 @@ from cli.scaffold.options import (
     S3,
     Credentials,
     InputTokens,
+    License,
     MaxLen,
     OutputTokens,
     Pools,
@@ -55,6 +56,7 @@ def add(
     revision: Revision = None,
     s3: S3 = None,
     credentials: Credentials = None,
+    license_name: License = None,
     requests_per_s: RequestsPerS = None,
     input_tokens: InputTokens = None,
     output_tokens: OutputTokens = None,
@@ -80,6 +82,7 @@ def add(
             s3=s3,
             credentials=credentials,
             simulated=simulated,
+            license=license_name,
         ),
         adding.Limits(
             pools=tuple(pool or ()),

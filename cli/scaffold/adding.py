@@ -80,7 +80,7 @@ def add(
     workspace = open_workspace(environment)
     before = workspace.inputs
     found = find_weights(asked, workspace.library, before.catalog.models)
-    joined, made = join(workspace, found, request_for(workspace, found, limits, expected))
+    joined, made = join(workspace, found, request_for(workspace, found, asked, limits, expected))
     advice = judge(joined.inputs, before)
     files = [proposals.propose(environment.checkout, *each) for each in joined.files.items()]
     changed = [each for each in files if each.changes]
@@ -113,13 +113,16 @@ def open_workspace(environment: Environment) -> Workspace:
     )
 
 
-def request_for(workspace: Workspace, found: Found, limits: Limits, expected: Expected) -> Request:
+def request_for(
+    workspace: Workspace, found: Found, asked: Asked, limits: Limits, expected: Expected
+) -> Request:
     """A fleet is planned for a load; one machine just runs, and a file that is there has one."""
     is_fleet = workspace.inputs.environment.settings.target != "dev"
     needed = is_fleet and workspace.existing(found) is None
     return Request(
         name=found.name,
         weights=found.weights,
+        license=asked.license,
         load=expected.load(needed=needed),
         goal=expected.goal(needed=needed),
         pools=limits.pools,

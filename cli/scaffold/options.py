@@ -30,6 +30,10 @@ Credentials = Annotated[
     str | None,
     typer.Option("--credentials", help="NAME of the Nomad variable slipway/credentials/NAME."),
 ]
+License = Annotated[
+    str | None,
+    typer.Option("--license", help="Of the weights, where the catalog does not state it."),
+]
 RequestsPerS = Annotated[
     float | None, typer.Option("--requests-per-s", min=1e-6, help="The load to plan for.")
 ]

@@ -164,7 +164,9 @@ def _joined(
     for asked in models:
         known = workspace.inputs.catalog.models
         found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
-        workspace, _ = join(workspace, found, request_for(workspace, found, limits, expected))
+        workspace, _ = join(
+            workspace, found, request_for(workspace, found, asked, limits, expected)
+        )
     return workspace
 
 

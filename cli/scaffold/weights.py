@@ -33,6 +33,7 @@ class Asked:
     s3: str | None = None
     credentials: str | None = None
     simulated: bool = False
+    license: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,7 @@ def _model(request: Request, candidate: Candidate) -> Values:
         engine = {"kind": kind, "architecture": weights.stated, **engine}
     sections = {
         "source": weights.source,
+        "license": request.license,
         "engine": engine,
         "parallel": candidate.parallel,
         "slo": request.goal,

@@ -36,13 +36,14 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`load` and `goal` are those of the model file; None where they are not declared. Without
-    `pools` every pool is tried that could serve the model. `max_model_len` (tokens) and `replicas`
-    (least, most) are decided where they are None.
+    """`license`, `load` and `goal` are those of the model file; None where they are not declared.
+    Without `pools` every pool is tried that could serve the model. `max_model_len` (tokens) and
+    `replicas` (least, most) are decided where they are None.
     """
 
     name: str
     weights: Weights
+    license: str | None = None
     load: Values | None = None
     goal: Values | None = None
     pools: tuple[str, ...] = ()
