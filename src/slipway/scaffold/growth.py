@@ -157,7 +157,8 @@ def _fewer_of_others(
         fewer = deployment.replicas.model_copy(update={"max": least})
         given = {**models, name: deployment.model_copy(update={"replicas": fewer})}
         if cost_in(_with_settings(surroundings, {"models": given})) is not None:
-            yield f"lower replicas.max of {name} from {most} to {least}"
+            source = surroundings.inputs.environment.origin.source
+            yield f"lower replicas.max of {name} from {most} to {least} in {source}"
 
 
 def _grown(pool: Any, more: int) -> Any:

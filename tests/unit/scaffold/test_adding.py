@@ -68,7 +68,7 @@ def test_following_the_advice_of_a_refusal_makes_room() -> None:
     asked = request("hosts", "smollm2-135m", CATALOG.models["smollm2-135m"])
     with pytest.raises(RefusedError) as caught:
         add_model(asked, around)
-    assert caught.value.fix == "lower replicas.max of smollm2 from 2 to 1"
+    assert caught.value.fix == "lower replicas.max of smollm2 from 2 to 1 in Pulumi.hosts.yaml"
     settings = around.inputs.environment.settings
     smollm2 = settings.models["smollm2"]
     fewer = smollm2.model_copy(update={"replicas": smollm2.replicas.model_copy(update={"max": 1})})
