@@ -9,19 +9,20 @@ from typing import Any
 
 from rich.prompt import FloatPrompt, IntPrompt
 
-from cli import proposals
-from cli.console import notes, say, write_json
+from cli.console import notes, say
 from cli.environment import Environment
 from cli.errors import WRONG_INPUT, CliError
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
 from cli.scaffold.options import whole
+from cli.scaffold.settling import settle, settle_for_scripts
 from cli.scaffold.weights import Asked, Found, find_weights
 from slipway.config.document import read_text
 from slipway.config.files import load_models, stack_file
 from slipway.inputs import load_inputs_without_certificate
 from slipway.scaffold.adding import Addition
 from slipway.scaffold.request import Request, Values
+from slipway.scaffold.surroundings import Surroundings
 
 USUAL_LOAD = {"requests_per_s": 1.0, "input_tokens": 500, "output_tokens": 200}
 USUAL_GOAL = {"ttft_p95_ms": 2000, "tpot_p95_ms": 100}
@@ -82,24 +83,13 @@ def add(
     found = find_weights(asked, workspace.library, before.catalog.models)
     joined, made = join(workspace, found, request_for(workspace, found, asked, limits, expected))
     advice = judge(joined.inputs, before)
-    files = [proposals.propose(environment.checkout, *each) for each in joined.files.items()]
-    changed = [each for each in files if each.changes]
     if json:
-        if yes:
-            proposals.write(changed)
-        write_json(_document(made, [each.name for each in changed], written=yes))
+        settle_for_scripts(environment.checkout, joined.files, _about(made), yes=yes)
         return
-    proposals.show(changed)
-    for each in advice:
-        say(f"advice: {each.resource} {each.message} ({each.rule})", style="yellow")
-    again = f"slipway models add {asked.model} -s {environment.name}"
-    if not proposals.agreed(changed, yes=yes, again=again):
-        say("nothing was written")
-        return
-    proposals.write(changed)
-    for each_file in changed:
-        say(f"wrote {each_file.name}")
-    say(f"slipway plan -s {environment.name} shows it; slipway up -s {environment.name} applies it")
+    name = environment.name
+    again = f"slipway models add {asked.model} -s {name}"
+    if settle(environment.checkout, joined.files, advice, again=again, yes=yes):
+        say(f"slipway plan -s {name} shows it; slipway up -s {name} applies it")
 
 
 def open_workspace(environment: Environment) -> Workspace:
@@ -117,8 +107,8 @@ def request_for(
     workspace: Workspace, found: Found, asked: Asked, limits: Limits, expected: Expected
 ) -> Request:
     """A fleet is planned for a load; one machine just runs, and a file that is there has one."""
-    is_fleet = workspace.inputs.environment.settings.target != "dev"
-    needed = is_fleet and workspace.existing(found) is None
+    here = Surroundings(inputs=workspace.inputs).on_this_machine
+    needed = not here and workspace.existing(found) is None
     return Request(
         name=found.name,
         weights=found.weights,
@@ -147,7 +137,7 @@ def _answer(key: str) -> float | int:
         say("please enter a number above 0")
 
 
-def _document(made: Addition, files: list[str], *, written: bool) -> Mapping[str, Any]:
+def _about(made: Addition) -> Mapping[str, Any]:
     planned = made.planned
     return {
         "name": made.name,
@@ -155,6 +145,4 @@ def _document(made: Addition, files: list[str], *, written: bool) -> Mapping[str
         "deployment": made.deployment,
         "model": made.model,
         "kv_tokens": planned.memory.kv_tokens,
-        "files": files,
-        "written": written,
     }

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli import proposals
-from cli.console import say, write_json
+from cli.console import say
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
 from cli.scaffold.adding import Expected, Limits, request_for
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
+from cli.scaffold.settling import settle, settle_for_scripts
 from cli.scaffold.weights import Asked, find_weights
 from slipway.config.artifacts import read_artifacts
 from slipway.config.catalog import load_catalog
@@ -57,30 +57,17 @@ def start(
     workspace = _with_models(_new(answers, checkout), models, expected)
     workspace = _with_budget(workspace)
     advice = judge(workspace.inputs)
-    if isinstance(answers, DevAnswers):
+    is_new = not (checkout / stack_file(answers.name)).exists()
+    if isinstance(answers, DevAnswers) and is_new:  # an environment that is there may be running
         _must_be_free(answers, workspace.inputs)
-    files = [proposals.propose(checkout, *each) for each in workspace.files.items()]
-    changed = [each for each in files if each.changes]
     if json:
-        if yes:
-            proposals.write(changed)
-        names = [each.name for each in changed]
-        write_json({"environment": answers.name, "files": names, "written": yes})
+        about = {"environment": answers.name}
+        settle_for_scripts(checkout, workspace.files, about, yes=yes)
         return
-    proposals.show(changed)
-    for each in advice:
-        say(f"advice: {each.resource} {each.message} ({each.rule})", style="yellow")
-    again = f"slipway init -s {answers.name} with the same options and"
-    if not proposals.agreed(changed, yes=yes, again=again):
-        say("nothing was written")
-        return
-    proposals.write(changed)
-    for each_file in changed:
-        say(f"wrote {each_file.name}")
-    say(
-        f"slipway plan -s {answers.name} shows what would run, slipway up -s {answers.name}"
-        " brings it up"
-    )
+    name = answers.name
+    again = f"slipway init -s {name} with the same options and"
+    if settle(checkout, workspace.files, advice, again=again, yes=yes):
+        say(f"slipway plan -s {name} shows what would run, slipway up -s {name} brings it up")
 
 
 def other_networks(checkout: Path, name: str) -> Mapping[str, str]:
@@ -195,8 +182,7 @@ def _with_budget(workspace: Workspace) -> Workspace:
 
 
 def _must_be_free(answers: DevAnswers, inputs: PlanInputs) -> None:
-    """CliError if another program listens in the network. Those of this environment itself do,
-    where its file is written again while it runs."""
+    """CliError if another program listens in the network."""
     from stacks.planning import make_plan  # noqa: PLC0415 - rendering loads only here
 
     taken = [each for each in listeners(make_plan(inputs)) if not is_free(each)]

@@ -21,7 +21,6 @@ REPLICAS_ON_ONE_MACHINE = ((1, 2), (1, 1))
 REPLICAS_OF_A_FLEET = ((2, 3), (2, 2))  # with one, every crash is an outage (policy single-replica)
 # Of processors that are owned: a small installation may have room for one only.
 REPLICAS_ON_FEW_HOSTS = (*REPLICAS_OF_A_FLEET, *REPLICAS_ON_ONE_MACHINE)
-MOST_ATTEMPTS = 8
 LOADING_MARGIN = 2  # times the estimate
 
 
@@ -94,7 +93,7 @@ def add_existing(request: Request, file: Model, surroundings: Surroundings) -> A
     pools = [each.pool for each in surroundings.serving_pools(request)]
     alone = {pool: _with_enough_replicas(request, (pool,), file, surroundings) for pool in pools}
     holding = [pool for pool, made in alone.items() if isinstance(made, Addition)]
-    if len(holding) > 1 and surroundings.inputs.environment.settings.target != "dev":
+    if len(holding) > 1 and not surroundings.on_this_machine:
         made = _with_enough_replicas(request, tuple(holding), file, surroundings)
         if isinstance(made, Addition):
             return made
@@ -126,20 +125,20 @@ def _with_enough_replicas(
 ) -> Addition | list[Broken]:
     """With the first numbers of replicas that keep the promises; those for the load where it needs
     more than are usual."""
-    accelerated = surroundings.supplies[pools[0]].accelerator is not None
-    usual = [*_replicas(request, surroundings, accelerated=accelerated)]
     found: list[Broken] = []
-    for replicas in usual:
-        made = _attempt(request, model, _deployment(pools, replicas), surroundings)
-        if isinstance(made, Addition):
-            return made
-        found += made
-        needed = max(each.replicas for each in made)
-        if needed and request.replicas is None:
-            usual += [(needed, needed + 1), (needed, needed)] if replicas == usual[-1] else []
-        if len(usual) > MOST_ATTEMPTS:
-            break
-    return found
+    enough, numbers = 0, _replicas(request, pools, surroundings)
+    while True:
+        needed = 0
+        for replicas in numbers:
+            made = _attempt(request, model, _deployment(pools, replicas), surroundings)
+            if isinstance(made, Addition):
+                return made
+            found += made
+            needed = max(needed, *(each.replicas for each in made))
+        if needed <= enough or request.replicas is not None:
+            return found
+        # With more replicas the planner may choose another layout, which needs more again.
+        enough, numbers = needed, ((needed, needed + 1), (needed, needed))
 
 
 def _attempt(
@@ -208,10 +207,12 @@ def _deployment(pools: tuple[str, ...], replicas: tuple[int, int]) -> Values:
 
 
 def _replicas(
-    request: Request, surroundings: Surroundings, *, accelerated: bool
+    request: Request, pools: tuple[str, ...], surroundings: Surroundings
 ) -> tuple[tuple[int, int], ...]:
+    """The numbers to try."""
     if request.replicas is not None:
         return (request.replicas,)
-    if surroundings.inputs.environment.settings.target == "dev":
+    if surroundings.on_this_machine:
         return REPLICAS_ON_ONE_MACHINE
+    accelerated = surroundings.supplies[pools[0]].accelerator is not None
     return REPLICAS_OF_A_FLEET if accelerated else REPLICAS_ON_FEW_HOSTS

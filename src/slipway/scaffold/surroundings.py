@@ -30,6 +30,10 @@ class Surroundings:
 
     inputs: PlanInputs
 
+    @property
+    def on_this_machine(self) -> bool:
+        return isinstance(self.inputs.environment.settings, DevSettings)
+
     @cached_property
     def supplies(self) -> Mapping[str, Supply]:
         return plan_hosts(self.inputs).supplies
@@ -82,8 +86,7 @@ class Surroundings:
         )
         inputs, weights = self.inputs, request.weights
         environment, catalog = inputs.environment, inputs.catalog
-        on_this_machine = isinstance(environment.settings, DevSettings)
-        kind = DeploymentSettings if on_this_machine else FleetDeploymentSettings
+        kind = DeploymentSettings if self.on_this_machine else FleetDeploymentSettings
         origin = environment.origin.under(("models", request.name), namespace="", rename={})
         named = validated(kind, deployment, origin)
         models = {**environment.settings.models, request.name: named}
