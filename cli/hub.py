@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import quote
+from ipaddress import ip_address
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -33,11 +34,16 @@ class Published:
     config: str
 
 
+def mirror(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The address that is asked instead of the hub's own, if any."""
+    return environ.get("HF_ENDPOINT", "").rstrip("/") or None
+
+
 def published(name: str, environ: Mapping[str, str] = os.environ) -> Published:
     """Raises CliError where the hub cannot be reached, or does not show the model to this user."""
-    hub = environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
+    hub = mirror(environ) or HUB
     token = environ.get("HF_TOKEN", "")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Authorization": f"Bearer {token}"} if token and may_have_token(hub) else {}
     path = quote(name)
     try:
         with httpx.Client(
@@ -77,3 +83,12 @@ def _shown(response: httpx.Response, name: str, hub: str) -> httpx.Response:
         fix=f"try again later, or {BY_HAND}",
         exit_code=WRONG_INPUT,
     )
+
+
+def may_have_token(hub: str) -> bool:
+    """Whether nobody else can read a token that is sent there."""
+    url = urlsplit(hub)
+    try:
+        return url.scheme == "https" or ip_address(url.hostname or "").is_loopback
+    except ValueError:
+        return url.hostname == "localhost"

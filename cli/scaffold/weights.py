@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.errors import WRONG_INPUT, CliError
-from cli.hub import CONFIG, HubUnreachableError, Published, published
+from cli.hub import CONFIG, HubUnreachableError, Published, mirror, published
 from cli.named_models import find_model, read_model
 from slipway.architectures.names import how_to_name
 from slipway.architectures.read import is_model_folder
@@ -91,7 +91,13 @@ def _source(asked: Asked, key: str, architecture: Architecture) -> dict[str, Any
     if asked.s3:
         return _in_bucket(asked)
     hub_name = architecture.hub[0] if architecture.hub else key
-    return _with_credentials({"hf": hub_name, "revision": asked.revision or ""}, asked)
+    return _on_hub(hub_name, asked.revision or "", asked)
+
+
+def _on_hub(name: str, revision: str, asked: Asked) -> dict[str, Any]:
+    source = {"hf": name, "revision": revision}
+    address = mirror()
+    return _with_credentials({**source, "endpoint": address} if address else source, asked)
 
 
 def _in_bucket(asked: Asked) -> dict[str, Any]:
@@ -149,9 +155,7 @@ def _of_hub(asked: Asked, known: Mapping[str, Architecture]) -> Found:
             exit_code=WRONG_INPUT,
         ) from None
     architecture = _architecture(found, asked.model)
-    source: dict[str, Any] | None = _with_credentials(
-        {"hf": asked.model, "revision": asked.revision or found.commit}, asked
-    )
+    source: dict[str, Any] | None = _on_hub(asked.model, asked.revision or found.commit, asked)
     if asked.simulated:
         source = None
     elif asked.s3:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.app import app
+from cli.hub import may_have_token
 from slipway.inputs import load_inputs
 from slipway.planner.platform import draft_plan
 from tests.unit.architectures.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT
@@ -164,7 +165,8 @@ def test_a_commit_and_an_unlisted_config_come_from_the_hub(
     assert hub.headers["Authorization"] == "Bearer hf_secret"
     assert "hf_secret" not in result.output
     text = (copied / "models/chat-1b.yaml").read_text()
-    assert f"hf: acme/chat-1b, revision: {COMMIT}" in text.replace('"', "")
+    source = f"hf: acme/chat-1b, revision: {COMMIT}, endpoint: {hub.address}"
+    assert source in text.replace('"', "").replace("'", "")
     assert "architecture: chat-1b.config.json" in text
     assert json.loads((copied / "models/chat-1b.config.json").read_text()) == config
     assert "chat-1b" in load_inputs(copied, "dev").models
@@ -197,6 +199,20 @@ def test_a_model_that_the_hub_does_not_show_is_refused_with_the_fix(
     assert result.exit_code == 2
     assert all(text in result.stderr for text in wanted), result.stderr
     assert not (copied / "models/chat.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("hub", "private"),
+    [
+        ("https://hub.example.com", True),
+        ("http://127.0.0.1:8080", True),
+        ("http://localhost", True),
+        ("http://hub.example.com", False),
+        ("http://10.0.0.7", False),
+    ],
+)
+def test_a_token_is_sent_only_where_nobody_else_can_read_it(hub: str, private: bool) -> None:
+    assert may_have_token(hub) is private
 
 
 def test_a_hub_out_of_reach_is_one_sentence(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
