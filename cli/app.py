@@ -17,6 +17,8 @@ from toolchain.settings import default_cache
 # In the order of --help. Each name is a module of commands/ with an `app` of one command. Its
 # summary repeats the first line of the docstring (a test compares them).
 COMMANDS: Mapping[str, str] = {
+    "init": "Write the files of a new environment, from questions or options.",
+    "models": "Add a model to an environment, or list what it serves and could serve.",
     "up": "Bring the environment to the state in its files, and wait until every replica serves.",
     "preview": "Show what `up` would change (pulumi preview; takes its arguments).",
     "diff": "Show what a change does, as a comment for its pull request.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,15 +11,13 @@ import typer
 from cli.console import print_tables, write_json
 from cli.environment import CHECKOUT
 from cli.errors import FAILED, WRONG_INPUT, CliError
+from cli.named_models import find_model
 from cli.options import Json
 from cli.views.fit_table import fit_table, memory_parts
-from slipway.architectures.names import find_published, how_to_name
 from slipway.architectures.parameters import count
-from slipway.architectures.read import is_model_folder, read_architecture
 from slipway.config.catalog import Architecture, Catalog, load_catalog
-from slipway.config.errors import ConfigError, suggestion
+from slipway.config.errors import suggestion
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.architecture import stated_bytes_problem
 from slipway.planner.engines.registry import ENGINES
 from slipway.planner.fit import Deployment, Fit, fit, replica_layout
 from slipway.planner.hardware import DEVICES_PER_NODE
@@ -98,44 +95,6 @@ def fit_command(
     print_tables(fit_table(key, architecture, answer))
     if answer.verdict in {"does_not_fit", "cannot_run"}:
         raise typer.Exit(FAILED)
-
-
-def find_model(name: str, known: Mapping[str, Architecture]) -> tuple[str, Architecture]:
-    """The model's name and architecture: by its catalog key or its name on the hub, in any case, or
-    from a config.json or a folder that has one. Raises CliError.
-    """
-    wanted, path = name.lower(), Path(name)
-    if wanted in known:
-        return wanted, known[wanted]
-    if path.suffix == ".json" or is_model_folder(path):
-        return name, _read(path, name)
-    published = find_published(name, known)
-    if published is not None:
-        return published
-    message, fix = _unknown(name, path, known)
-    raise CliError(message, fix=fix, exit_code=WRONG_INPUT)
-
-
-def _read(path: Path, name: str) -> Architecture:
-    try:
-        architecture = read_architecture(path, source=name)
-        if problem := stated_bytes_problem(architecture):
-            raise ConfigError([problem])
-    except ConfigError as error:
-        message = f"the model cannot be read\n{error}"  # which has the fix
-        raise CliError(message, fix="", exit_code=WRONG_INPUT) from None
-    return architecture
-
-
-def _unknown(name: str, path: Path, known: Mapping[str, Architecture]) -> tuple[str, str]:
-    """What is wrong with the name of a model, and the fix."""
-    if not name.strip():
-        return "the name is empty", "give a key of catalog/models.yaml, or a path of a config.json"
-    if path.is_dir():
-        return f"{name}: no config.json in this folder", "give the folder that has it"
-    if name.startswith((".", "/", "~")):
-        return f"{name}: there is no such file or folder", "correct the path"
-    return f'catalog/models.yaml has no model "{name}"', how_to_name(name, known)
 
 
 def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[str, Any]:

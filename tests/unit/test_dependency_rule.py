@@ -26,6 +26,13 @@ ALLOWED = {
         "slipway.inputs",
         "slipway.plan",
     },
+    "src/slipway/scaffold": {
+        "slipway.architectures",
+        "slipway.config",
+        "slipway.inputs",
+        "slipway.plan",
+        "slipway.planner",
+    },
     "components": {"slipway.plan"},
     "stacks": {"slipway.inputs", "slipway.plan", "slipway.planner", "components"},
     "cli": {"slipway", "stacks", "components", "toolchain"},

@@ -87,7 +87,7 @@ def fit(
     devices_per_node: int = DEVICES_PER_NODE,
 ) -> Fit:
     """Whether one replica fits. `accelerators` come from the catalog."""
-    answer = _answer(architecture, deployment, accelerators, devices_per_node)
+    answer = answer_as_asked(architecture, deployment, accelerators, devices_per_node)
     unserved = ENGINES[deployment.engine].accelerator_problems(
         deployment.accelerator, accelerators[deployment.accelerator]
     )
@@ -125,12 +125,13 @@ def _widest(devices: int, devices_per_node: int) -> int:
     return max(size for size in range(1, devices_per_node + 1) if devices % size == 0)
 
 
-def _answer(
+def answer_as_asked(
     architecture: Architecture,
     deployment: Deployment,
     accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
 ) -> Fit:
+    """`fit` without suggestions, which take many times as long."""
     engine = ENGINES[deployment.engine]
     replica = _replica(architecture, deployment, accelerators, devices_per_node)
     refusals = tuple(_refusals(engine, replica, deployment.max_len or 0))
@@ -234,7 +235,7 @@ def _suggestions(
     )
     for kind in kinds:
         for options, changed in kind:
-            answer = _answer(architecture, changed, accelerators, devices_per_node)
+            answer = answer_as_asked(architecture, changed, accelerators, devices_per_node)
             if answer.feasible:
                 hosts = changed.layout.nodes(devices_per_node)
                 over = f", on {hosts} hosts" if hosts > 1 else ""

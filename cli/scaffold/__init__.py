@@ -1,0 +1,1 @@
+"""Gathers what `slipway init` and `slipway models` need: weights, answers, judgements."""

@@ -1,0 +1,195 @@
+"""`slipway init`: a new environment in memory, with its models, judged before it is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cli.console import say
+from cli.errors import WRONG_INPUT, CliError
+from cli.machine.ports import is_free, listeners
+from cli.scaffold.adding import Expected, Limits, request_for
+from cli.scaffold.joining import Workspace, join
+from cli.scaffold.judging import judge
+from cli.scaffold.settling import settle, settle_for_scripts
+from cli.scaffold.weights import Asked, find_weights
+from slipway.config.artifacts import read_artifacts
+from slipway.config.catalog import load_catalog
+from slipway.config.document import parse_document
+from slipway.config.environment import NAMESPACE, parse_environment
+from slipway.config.errors import ConfigError
+from slipway.config.files import load_models, stack_file
+from slipway.config.machine import read_machine
+from slipway.config.ssh import read_host_keys
+from slipway.inputs import PlanInputs
+from slipway.planner.platform import draft_plan
+from slipway.scaffold.comments import ABOVE
+from slipway.scaffold.networks import must_be_apart
+from slipway.scaffold.request import RefusedError
+from slipway.scaffold.stacks import (
+    KNOWN_HOSTS,
+    Answers,
+    DevAnswers,
+    Host,
+    MetalAnswers,
+    stack_text,
+)
+from slipway.scaffold.text import one_line, with_entry
+
+MODELS_DIR = "models"
+BUDGET = "slipway:budget"
+SMALLEST = (1, 1)  # replicas, where the usual numbers leave no room for all models
+
+
+def start(
+    answers: Answers,
+    models: Sequence[Asked],
+    expected: Expected,
+    checkout: Path,
+    *,
+    yes: bool,
+    json: bool,
+) -> None:
+    """CliError with the fix for every answer that does not work."""
+    _check(answers, checkout)
+    workspace = _with_models(_new(answers, checkout), models, expected)
+    workspace = _with_budget(workspace)
+    advice = judge(workspace.inputs)
+    is_new = not (checkout / stack_file(answers.name)).exists()
+    if isinstance(answers, DevAnswers) and is_new:  # an environment that is there may be running
+        _must_be_free(answers, workspace.inputs)
+    if json:
+        about = {"environment": answers.name}
+        settle_for_scripts(checkout, workspace.files, about, yes=yes)
+        return
+    name = answers.name
+    again = f"slipway init -s {name} with the same options and"
+    if settle(checkout, workspace.files, advice, again=again, yes=yes):
+        say(f"slipway plan -s {name} shows what would run, slipway up -s {name} brings it up")
+
+
+def other_networks(checkout: Path, name: str) -> Mapping[str, str]:
+    """The networks of the other environments, as they are written."""
+    found = {}
+    for path in sorted(checkout.glob("Pulumi.*.yaml")):
+        other = path.name.split(".", 1)[1].removesuffix(".yaml")
+        config = parse_document(path.read_text(encoding="utf-8"), source=path.name).values
+        network = (config.get("config") or {}).get(f"{NAMESPACE}network") or {}
+        if other != name and isinstance(network, Mapping) and "cidr" in network:
+            found[other] = str(network["cidr"])
+    return found
+
+
+def _check(answers: Answers, checkout: Path) -> None:
+    """What the stack file's own validation does not know."""
+    if isinstance(answers, MetalAnswers):
+        _listed_once((*answers.servers, *answers.hosts, *answers.gateways))
+        return  # several environments may share one network of machines
+    try:
+        must_be_apart(answers.network, other_networks(checkout, answers.name))
+    except RefusedError as error:
+        raise CliError(
+            f"--network: {error.message}", fix=error.fix, exit_code=WRONG_INPUT
+        ) from None
+
+
+def _listed_once(hosts: Sequence[Host]) -> None:
+    for kind in ("name", "address"):
+        seen: set[str] = set()
+        for host in hosts:
+            value = getattr(host, kind)
+            if value in seen:
+                raise CliError(
+                    f"the {kind} {value} is given to two hosts",
+                    fix="give every host a name and an address of its own",
+                    exit_code=WRONG_INPUT,
+                )
+            seen.add(value)
+
+
+def _new(answers: Answers, checkout: Path) -> Workspace:
+    text = stack_text(answers)
+    source = stack_file(answers.name)
+    document = parse_document(text, source=source)
+    try:
+        values = document.values["config"]
+        inputs = PlanInputs(
+            environment=parse_environment(values, name=answers.name, source=source),
+            models={},
+            catalog=load_catalog(checkout),
+            artifacts=read_artifacts(checkout),
+            machine=read_machine(),
+            host_keys=read_host_keys(checkout / KNOWN_HOSTS),
+        )
+        draft_plan(inputs)  # what is wrong without any model
+    except ConfigError as error:
+        first = error.problems[0]
+        raise CliError(first.place_and_message, fix=first.fix, exit_code=WRONG_INPUT) from None
+    return Workspace(
+        inputs=inputs,
+        stack_text=text,
+        library=load_models(checkout, MODELS_DIR),
+        files={source: text},
+    )
+
+
+def _with_models(workspace: Workspace, models: Sequence[Asked], expected: Expected) -> Workspace:
+    """All of them with the usual numbers of replicas, else with the smallest."""
+    try:
+        return _joined(workspace, models, expected, Limits())
+    except CliError:
+        if len(models) == 1:
+            raise
+        return _joined(workspace, models, expected, Limits(replicas=SMALLEST))
+
+
+def _joined(
+    workspace: Workspace, models: Sequence[Asked], expected: Expected, limits: Limits
+) -> Workspace:
+    for asked in models:
+        known = workspace.inputs.catalog.models
+        found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
+        workspace, _ = join(
+            workspace, found, request_for(workspace, found, asked, limits, expected)
+        )
+    return workspace
+
+
+def _with_budget(workspace: Workspace) -> Workspace:
+    """A fleet that costs something gets its cost as budget."""
+    draft = draft_plan(workspace.inputs)
+    least, most = draft.cost.usd_per_hour.value, draft.usd_per_hour_at_most
+    if not least:
+        return workspace
+    values = {"usd_per_hour": math.ceil(least), "usd_per_hour_at_most": math.ceil(most)}
+    text = with_entry(
+        workspace.stack_text, ("config",), BUDGET, one_line(values), above=ABOVE[BUDGET]
+    )
+    source = stack_file(workspace.environment)
+    environment = parse_environment(
+        parse_document(text, source=source).values["config"],
+        name=workspace.environment,
+        source=source,
+    )
+    return replace(
+        workspace,
+        stack_text=text,
+        files={**workspace.files, source: text},
+        inputs=replace(workspace.inputs, environment=environment),
+    )
+
+
+def _must_be_free(answers: DevAnswers, inputs: PlanInputs) -> None:
+    """CliError if another program listens in the network."""
+    from stacks.planning import make_plan  # noqa: PLC0415 - rendering loads only here
+
+    taken = [each for each in listeners(make_plan(inputs)) if not is_free(each)]
+    if taken:
+        raise CliError(
+            f"--network: {taken[0]} is in use by another program, and {answers.network} would need"
+            f" it ({taken[0].purpose})",
+            fix="choose another network, or end that program",
+            exit_code=WRONG_INPUT,
+        )
