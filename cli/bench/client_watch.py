@@ -79,7 +79,7 @@ def bottleneck(client: ClientLoad, figures: Figures) -> str:
         lag_ms, ttft_ms = getattr(client.lag_ms, share), getattr(figures.ttft_ms, share)
         if lag_ms > MOST_LAG * ttft_ms:
             return (
-                f"its event loop was {lag_ms:.1f} ms late at {share}, more than {MOST_LAG:.0%} of"
-                f" the TTFT of {ttft_ms:.0f} ms, which has this in it"
+                f"its event loop was {lag_ms:.1f} ms late at {share}, over {MOST_LAG:.0%} of the"
+                f" TTFT of {ttft_ms:.0f} ms, which may be too high by as much"
             )
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from cli.bench.client_watch import ClientLoad, ClientWatch
+from cli.bench.client_watch import ClientWatch
 from cli.bench.outcome import Ask, Door, Outcome
 from cli.bench.workload import Prompt
 
@@ -20,7 +20,6 @@ class Run:
 
     clients: int
     outcomes: list[Outcome] = field(default_factory=list)
-    client: ClientLoad | None = None
     interrupted: bool = False
     in_flight: int = 0
 
@@ -39,7 +38,6 @@ async def drive(door: Door, prompts: Sequence[Prompt], run: Run, watch: ClientWa
                     await asyncio.gather(*tasks)
                 except asyncio.CancelledError:
                     await _end(tasks, run)
-    run.client = watch.load
 
 
 async def _ask_all(ask: Ask, waiting: Iterator[Prompt], run: Run) -> None:

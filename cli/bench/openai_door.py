@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -47,6 +48,9 @@ class OpenAiDoor:
             yield client.ask
         finally:
             client.close()
+
+    async def close(self) -> None:
+        """Its clients share nothing."""
 
     def body(self, prompt: Prompt) -> tuple[str, bytes]:
         """The path, and the request."""
@@ -91,7 +95,7 @@ class _Client:
             said = f"no end within {self._door.timeout_s:g} s"
             return Failed(sent_s=sent_s, ended_s=now_s(), kind=TIMEOUT, said=said)
         except OSError as error:
-            kind = (error.strerror or type(error).__name__).lower()
+            kind = os.strerror(error.errno).lower() if error.errno else type(error).__name__
             return Failed(sent_s=sent_s, ended_s=now_s(), kind=kind, said=str(error))
         except asyncio.CancelledError:
             self.close()

@@ -51,3 +51,6 @@ class Door(Protocol):
 
     def client(self) -> AbstractAsyncContextManager[Ask]:
         """A client with a connection, which asks one question at a time."""
+
+    async def close(self) -> None:
+        """Ends what its clients share."""

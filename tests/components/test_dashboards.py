@@ -44,7 +44,7 @@ def test_prometheus_can_read_every_query(panel: Panel) -> None:
 
 
 def test_a_broken_query_would_be_refused() -> None:
-    with pytest.raises(ValueError, match="invalid promql query|unclosed|unexpected"):
+    with pytest.raises(ValueError, match=r"invalid promql|unclosed|unexpected"):
         promql_parser.parse("sum(up")
 
 
