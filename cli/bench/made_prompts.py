@@ -6,13 +6,15 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from cli.bench.workload import Prompt, Workload
 from cli.bench.written_prompts import read_lines
 from cli.errors import WRONG_INPUT, CliError
 from slipway.config.errors import Problem
 from slipway.config.trace import SECONDS, Arrival, Broken, load_of, read_request
+
+Traced = tuple[Arrival, Mapping[str, Any]]  # a request, and its whole line
 
 BLOCK_TOKENS = 512  # of each of Mooncake's hash ids
 # Words that the vocabularies of common models have as one token, as services/engine_sim has them.
@@ -37,7 +39,7 @@ def traced_prompts(
         for number, line in enumerate(read_lines(path), start=1)
         if line.strip()
     ]
-    requests: list[tuple[Arrival, Mapping[str, Any]]] = []
+    requests: list[Traced] = []
     for number, line, arrival in read:
         if isinstance(arrival, Broken):
             raise _broken(path, number, arrival)
@@ -50,10 +52,7 @@ def traced_prompts(
         )
     requests.sort(key=lambda request: request[0][0])
     return Workload(
-        prompts=[
-            _prompt(input_tokens, output_tokens, _words(values, number))
-            for number, ((_, input_tokens, output_tokens), values) in enumerate(requests)
-        ],
+        prompts=_Traced(requests),
         source=f"{path.name}, the lengths of {len(requests)} requests",
         load=load_of([arrival for arrival, _ in requests], path.name),
     )
@@ -61,13 +60,35 @@ def traced_prompts(
 
 def declared_prompts(input_tokens: int, output_tokens: int, *, count: int, source: str) -> Workload:
     """`count` different prompts of one length."""
-    return Workload(
-        prompts=[
-            _prompt(input_tokens, output_tokens, words(f"request {number}"))
-            for number in range(count)
-        ],
-        source=source,
-    )
+    requests: list[Traced] = [((0.0, input_tokens, output_tokens), {})] * count
+    return Workload(prompts=_Traced(requests), source=source)
+
+
+class _Traced(Sequence[Prompt]):
+    """The prompts of requests, each made when it is asked for: a trace may have millions of
+    words."""
+
+    def __init__(self, requests: Sequence[Traced]) -> None:
+        self._requests = requests
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @overload
+    def __getitem__(self, place: int) -> Prompt: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Prompt]: ...
+    def __getitem__(self, place: int | slice) -> Prompt | Sequence[Prompt]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        (_, input_tokens, output_tokens), values = self._requests[place]
+        text = _words(values, place)
+        return Prompt(
+            text=" ".join(next(text) for _ in range(input_tokens)),
+            max_tokens=output_tokens,
+            chat=False,
+            whole_length=True,
+        )
 
 
 def words(seed: str) -> Iterator[str]:
@@ -75,15 +96,6 @@ def words(seed: str) -> Iterator[str]:
     chosen = random.Random(seed)  # noqa: S311  (no secret)
     while True:
         yield chosen.choice(WORDS)
-
-
-def _prompt(input_tokens: int, output_tokens: int, text: Iterator[str]) -> Prompt:
-    return Prompt(
-        text=" ".join(next(text) for _ in range(input_tokens)),
-        max_tokens=output_tokens,
-        chat=False,
-        whole_length=True,
-    )
 
 
 def _words(values: Mapping[str, Any], number: int) -> Iterator[str]:

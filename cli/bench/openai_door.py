@@ -95,8 +95,7 @@ class _Client:
             said = f"no end within {self._door.timeout_s:g} s"
             return Failed(sent_s=sent_s, ended_s=now_s(), kind=TIMEOUT, said=said)
         except OSError as error:
-            kind = os.strerror(error.errno).lower() if error.errno else type(error).__name__
-            return Failed(sent_s=sent_s, ended_s=now_s(), kind=kind, said=str(error))
+            return Failed(sent_s=sent_s, ended_s=now_s(), kind=_kind(error), said=str(error))
         except asyncio.CancelledError:
             self.close()
             raise
@@ -105,6 +104,13 @@ class _Client:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+
+
+def _kind(error: OSError) -> str:
+    """ "connection refused" """
+    if isinstance(error, ssl.SSLError):
+        return "TLS"
+    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
 
 
 class _Connection(asyncio.Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,5 +33,5 @@ class Workload:
 
     def asked(self, requests: int, *, after: int) -> Iterator[Prompt]:
         """The prompts in turn, from the one after so many others."""
-        start = after % len(self.prompts)
-        return islice(cycle(self.prompts), start, start + requests)
+        for place in range(after, after + requests):
+            yield self.prompts[place % len(self.prompts)]

@@ -59,7 +59,7 @@ def draw_bench(document: Document, path: Path) -> None:
         _clients(axes, clients)
         axes.grid(visible=True, color="#dddddd")
         axes.set_axisbelow(True)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(fontsize=8, framealpha=0.9, edgecolor="none")
     figure.suptitle(
         f"{document['model']} on {document['environment']}"
         + (" (simulated engine: figures of no hardware)" if simulated else ""),

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cli.protocols.names import PROTOCOL_NAMES
-from cli.views.tables import plain_table
+from cli.views.tables import Column, DividedTable
 from slipway.planner.wording import counted
 
 Document = Mapping[str, Any]
@@ -32,34 +31,37 @@ def step_name(protocol: str, clients: int) -> str:
     return f"{PROTOCOL_NAMES[protocol]}, {counted(clients, 'client')}"
 
 
-def _figures(document: Document) -> Table:
-    unit = "ms, simulated" if document["simulated"] else "ms"
-    table = plain_table()
-    for heading, justify in (("protocol", "left"), ("clients", "right")):
-        table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("answered", justify="right", no_wrap=True)
-    for name in ("TTFT", "TPOT"):
-        table.add_column(f"{name} p50 / p95 / p99\n{unit}", justify="right", no_wrap=True)
-    simulated = "\nsimulated" if document["simulated"] else ""
-    for name in ("requests/s", "tokens/s"):
-        table.add_column(f"{name}{simulated}", justify="right", no_wrap=True)
-    table.add_column("errors", overflow="fold")
-    for step in document["steps"]:
-        table.add_row(*_row(step, document["promised"]["goal"]))
-    for row in _promised(document["promised"]):
-        table.add_row(*row, style="dim")
-    return table
+def _figures(document: Document) -> RenderableType:
+    simulated = "simulated" if document["simulated"] else ""
+    unit = f"ms, {simulated}" if simulated else "ms"
+    goal, promised = document["promised"]["goal"], list(_promised(document["promised"]))
+    rows = [[*_row(step, goal)] for step in document["steps"]]
+    headings = (
+        "answered",
+        f"TTFT {' / '.join(SHARES)}\n{unit}",
+        f"TPOT {' / '.join(SHARES)}\n{unit}",
+        f"requests/s\n{simulated}".rstrip(),
+        f"tokens/s\n{simulated}".rstrip(),
+        "errors",
+    )
+    names = [step_name(step["protocol"], step["clients"]) for step in document["steps"]]
+    return DividedTable(
+        "",
+        Column("", [*names, *(name for name, _ in promised)], "left"),
+        [
+            Column(heading, [row[place] for row in (*rows, *(cells for _, cells in promised))])
+            for place, heading in enumerate(headings)
+        ],
+    )
 
 
 def _row(step: Document, goal: Document) -> Iterator[str | Text]:
-    yield PROTOCOL_NAMES[step["protocol"]]
-    yield str(step["clients"])
     yield f"{step['answered']} of {step['requests']}"
     yield _times(step["ttft_ms"], ",.0f", goal["ttft_p95_ms"])
     yield _times(step["tpot_ms"], ",.1f", goal["tpot_p95_ms"])
     yield f"{step['requests_per_s']:,.2f}"
     yield f"{step['output_tokens_per_s']:,.1f}"
-    yield ", ".join(f"{count} x {kind}" for kind, count in sorted(step["errors"].items()))
+    yield str(sum(step["errors"].values()) or "")
 
 
 def _times(found: Mapping[str, float] | None, form: str, most_p95: float | None) -> Text:
@@ -74,22 +76,16 @@ def _times(found: Mapping[str, float] | None, form: str, most_p95: float | None)
     return cell
 
 
-def _promised(promised: Document) -> Iterator[Sequence[str]]:
+def _promised(promised: Document) -> Iterator[tuple[str, Sequence[str]]]:
+    """Names and cells of the rows below the measured ones."""
     goal, estimate = promised["goal"], promised["estimate"]
     if any(value is not None for value in goal.values()):
         times = [_goal(goal["ttft_p95_ms"]), _goal(goal["tpot_p95_ms"])]
-        yield ("goal (slo)", "", "", *times, "", "", "")
+        yield "goal (slo)", ["", *times, "", "", ""]
     if estimate is not None:
-        yield (
-            "plan, mean",
-            f"{estimate['concurrency']} a replica",
-            "",
-            _estimate(estimate["ttft_ms"], ",.0f"),
-            _estimate(estimate["tpot_ms"], ",.1f"),
-            "",
-            f"{_estimate(estimate['output_tokens_per_s'], ',.0f')} a replica",
-            "",
-        )
+        times = [_estimate(estimate["ttft_ms"], ",.0f"), _estimate(estimate["tpot_ms"], ",.1f")]
+        rate = f"{_estimate(estimate['output_tokens_per_s'], ',.0f')} a replica"
+        yield f"plan, mean at {estimate['concurrency']} a replica", ["", *times, "", rate, ""]
 
 
 def _goal(value: int | None) -> str:
@@ -128,5 +124,6 @@ def _notes_on(step: Document) -> Iterator[Text]:
             f"{name}: the client itself limits these figures: {step['client']['limits']}",
             style="yellow",
         )
-    for kind, said in sorted(step["said"].items()):
-        yield Text(f"{name}: {kind}: {said}" if said else f"{name}: {kind}", style="red")
+    for kind, count in sorted(step["errors"].items()):
+        said = step["said"][kind]
+        yield Text(f"{name}: {count} x {kind}" + (f": {said}" if said else ""), style="red")
