@@ -1,10 +1,13 @@
-"""Prompts of given lengths: those of a trace, or of a declared load."""
+"""Prompts of given lengths: those of a trace, or of a declared load.
+
+Their words follow from a `salt`: another one gives other prompts, which no cache has seen.
+"""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -30,7 +33,7 @@ WORDS = tuple(_TEXT.split())
 
 
 def traced_prompts(
-    path: Path, *, unit: str, names: Sequence[str], max_model_len: int | None
+    path: Path, *, unit: str, names: Sequence[str], max_model_len: int | None, salt: str
 ) -> Workload:
     """The requests of a trace (docs/replay.md) in the order of their arrival, for the model with
     these `names`. Raises CliError for a broken line, or for a trace of another model."""
@@ -52,24 +55,26 @@ def traced_prompts(
         )
     requests.sort(key=lambda request: request[0][0])
     return Workload(
-        prompts=_Traced(requests),
+        prompts=_Traced(requests, salt),
         source=f"{path.name}, the lengths of {len(requests)} requests",
         load=load_of([arrival for arrival, _ in requests], path.name),
     )
 
 
-def declared_prompts(input_tokens: int, output_tokens: int, *, count: int, source: str) -> Workload:
+def declared_prompts(
+    input_tokens: int, output_tokens: int, *, count: int, source: str, salt: str
+) -> Workload:
     """`count` different prompts of one length."""
     requests: list[Traced] = [((0.0, input_tokens, output_tokens), {})] * count
-    return Workload(prompts=_Traced(requests), source=source)
+    return Workload(prompts=_Traced(requests, salt), source=source)
 
 
 class _Traced(Sequence[Prompt]):
     """The prompts of requests, each made when it is asked for: a trace may have millions of
     words."""
 
-    def __init__(self, requests: Sequence[Traced]) -> None:
-        self._requests = requests
+    def __init__(self, requests: Sequence[Traced], salt: str) -> None:
+        self._requests, self._salt = requests, salt
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -82,7 +87,7 @@ class _Traced(Sequence[Prompt]):
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         (_, input_tokens, output_tokens), values = self._requests[place]
-        text = _words(values, place)
+        text = _words(self._salt, values, place)
         return Prompt(
             text=" ".join(next(text) for _ in range(input_tokens)),
             max_tokens=output_tokens,
@@ -98,18 +103,14 @@ def words(seed: str) -> Iterator[str]:
         yield chosen.choice(WORDS)
 
 
-def _words(values: Mapping[str, Any], number: int) -> Iterator[str]:
+def _words(salt: str, values: Mapping[str, Any], number: int) -> Iterator[str]:
     """Two requests of a trace share as much of their beginnings as the trace says."""
     if (session := values.get("session")) is not None:
-        return words(f"session {session}")
-    return _of_blocks(values.get("hash_ids") or (), number)
-
-
-def _of_blocks(hash_ids: Iterable[int], number: int) -> Iterator[str]:
-    for each in hash_ids:
-        block = words(f"block {each}")
+        yield from words(f"{salt} session {session}")
+    for each in values.get("hash_ids") or ():
+        block = words(f"{salt} block {each}")
         yield from (next(block) for _ in range(BLOCK_TOKENS))
-    yield from words(f"request {number}")
+    yield from words(f"{salt} request {number}")
 
 
 def _must_be_of(

@@ -125,14 +125,17 @@ def bench(
             for each in protocols
             for count in map(int, concurrency.split(","))
         ]
+        salt = f"{time.time_ns()}"  # the caches of engines know the prompts of earlier runs
         if prompts is not None:
             workload = read_prompts(prompts, max_tokens=max_tokens)
         elif trace is not None:
             names = (known.name, *known.aliases)
             longest = _max_model_len(planned)
-            workload = traced_prompts(trace, unit=unit, names=names, max_model_len=longest)
+            workload = traced_prompts(
+                trace, unit=unit, names=names, max_model_len=longest, salt=salt
+            )
         else:
-            workload = _declared(planned, sum(step.requests for step in steps))
+            workload = _declared(planned, sum(step.requests for step in steps), salt)
         found = _measure(applied, known, steps, workload, timeout)
     document = bench_document(
         found,
@@ -176,7 +179,7 @@ def _max_model_len(planned: ModelPlan | None) -> int | None:
     return planned.replica.document["engine"]["max_model_len"] if planned else None
 
 
-def _declared(planned: ModelPlan | None, requests: int) -> Workload:
+def _declared(planned: ModelPlan | None, requests: int, salt: str) -> Workload:
     load = planned.load if planned else None
     input_tokens = round(load.input_tokens) if load else INPUT_TOKENS
     output_tokens = round(load.output_tokens) if load else OUTPUT_TOKENS
@@ -186,6 +189,7 @@ def _declared(planned: ModelPlan | None, requests: int) -> Workload:
         output_tokens,
         count=requests + 1,  # the first question is not counted
         source=f"made prompts, {input_tokens:,} + {output_tokens:,} tokens {whose}",
+        salt=salt,
     )
 
 

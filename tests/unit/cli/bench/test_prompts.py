@@ -36,7 +36,13 @@ def request(**values: Any) -> dict[str, Any]:
 
 
 def traced(path: Path, **options: Any) -> Workload:
-    given = {"unit": "ms", "names": ("smollm2", "small"), "max_model_len": 2048, **options}
+    given = {
+        "unit": "ms",
+        "names": ("smollm2", "small"),
+        "max_model_len": 2048,
+        "salt": "a",
+        **options,
+    }
     return traced_prompts(path, **given)
 
 
@@ -161,7 +167,10 @@ def test_a_trace_of_one_request_has_no_rate(write: Write) -> None:
 
 
 def test_made_prompts_differ_and_have_their_length() -> None:
-    made = declared_prompts(30, 7, count=20, source="made").prompts
+    made, other = (
+        declared_prompts(30, 7, count=20, source="made", salt=salt).prompts for salt in "ab"
+    )
+    assert not {prompt.text for prompt in made} & {prompt.text for prompt in other}
     assert len({prompt.text for prompt in made}) == 20
     assert {len(prompt.text.split()) for prompt in made} == {30}
     assert {prompt.max_tokens for prompt in made} == {7}
