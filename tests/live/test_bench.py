@@ -29,7 +29,7 @@ def told(platform: Platform) -> Counter[str]:
     """The counters of all replicas together."""
     counters = Counter[str]()
     for name in backends(platform, MODEL):
-        for entry in platform.consul(f"health/service/{service_of(name, 'openai')}?passing=1"):
+        for entry in platform.consul(f"health/service/{service_of(name, 'http')}?passing=1"):
             service = entry["Service"]
             url = f"http://{service['Address']}:{service['Port']}/metrics"
             page = httpx.get(url, timeout=HANG_S).raise_for_status().text

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from simulated_clock import now_s, simulated
+
 from cli.bench.openai_door import CHAT, COMPLETIONS, OpenAiDoor
 from cli.bench.outcome import CUT, IN_STREAM, TIMEOUT, Answered, Door, Failed, Outcome
 from cli.bench.triton_door import TritonDoor
@@ -20,17 +22,15 @@ from tests.waiting import HANG_S
 
 ASKED = Prompt(text="hello", max_tokens=8, system="be brief")
 CONTINUED = Prompt(text="once upon", max_tokens=5, chat=False, whole_length=True)
-SOON_S = 0.05  # ends a request that would hang
+INPUT_S = 0.0005  # for loopback
 
 
-def openai(gateway: str, *, timeout_s: float = HANG_S) -> OpenAiDoor:
-    return OpenAiDoor(gateway=gateway, model="smollm2", timeout_s=timeout_s, now_s=time.monotonic)
+def openai(gateway: str) -> OpenAiDoor:
+    return OpenAiDoor(gateway=gateway, model="smollm2", timeout_s=HANG_S, now_s=time.monotonic)
 
 
-def triton(*, timeout_s: float = HANG_S) -> TritonDoor:
-    return TritonDoor(
-        gateway=GRPC_ADDRESS, model="smollm2", timeout_s=timeout_s, now_s=time.monotonic
-    )
+def triton() -> TritonDoor:
+    return TritonDoor(gateway=GRPC_ADDRESS, model="smollm2", timeout_s=HANG_S, now_s=time.monotonic)
 
 
 async def asked(door: Door, *prompts: Prompt) -> list[Outcome]:
@@ -136,10 +136,16 @@ async def test_a_stream_that_is_cut_is_one_error_and_the_client_connects_again()
     assert connections == [1, 1, 1]
 
 
-async def test_a_request_without_an_end_fails_and_the_next_has_a_connection_of_its_own() -> None:
-    async with scripted([CUT_OFF, WHOLE], then=lambda _writer: None) as (url, connections):
-        first, second = await asked(openai(url, timeout_s=SOON_S), ASKED, ASKED)
-    assert failed(first) == (TIMEOUT, f"no end within {SOON_S:g} s")
+def test_a_request_without_an_end_fails_and_the_next_has_a_connection_of_its_own() -> None:
+    """On a simulated clock, on which waiting takes no time."""
+
+    async def ask() -> tuple[list[Outcome], list[int]]:
+        async with scripted([CUT_OFF, WHOLE], then=lambda _writer: None) as (url, connections):
+            door = OpenAiDoor(gateway=url, model="smollm2", timeout_s=60, now_s=now_s)
+            return await asked(door, ASKED, ASKED), connections
+
+    (first, second), connections = simulated(ask(), input_s=INPUT_S)
+    assert failed(first) == (TIMEOUT, "no end within 60 s")
     assert isinstance(second, Answered)
     assert connections == [1, 1]
 

@@ -79,7 +79,10 @@ def test_the_table_has_the_figures_the_goal_and_the_sizing(gateway: Any) -> None
     assert "OpenAI, 2 clients: 6 requests" in done.stderr
 
 
-def test_every_figure_of_a_simulated_engine_is_called_simulated(gateway: Any) -> None:
+def test_every_figure_of_a_simulated_engine_is_called_simulated(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     steps = ("sim-a", "--protocol", "http", "--concurrency", "1,2", "--requests", "2")
     found = document(*steps)
     assert found["simulated"]
