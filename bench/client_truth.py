@@ -43,7 +43,7 @@ from toolchain.settings import default_cache  # noqa: E402
 
 BAR = 0.05
 CLIENTS = (1, 8, 32)
-REQUESTS_OF_EACH, INPUT_TOKENS, OUTPUT_TOKENS = 3, 40, 24
+REQUESTS_OF_EACH, LEAST_REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS = 3, 12, 40, 24
 ADDRESS, OPENAI, GRPC = "127.93.9.1", 8000, 8001
 OTHER_PORTS = {"HTTP": 8002, "METRICS": 8003}
 MODEL, FAULTS = "sim", {"error": 0.25}
@@ -122,7 +122,7 @@ def report_errors(protocol: str, seen: Figures, told: Mapping[str, float]) -> bo
 async def measured(protocol: str, clients: int) -> tuple[Figures, dict[str, float], float]:
     """What the clients saw, by how much the engine's figures grew, and how late the loop was."""
     door = door_of(protocol)
-    count = REQUESTS_OF_EACH * clients
+    count = max(LEAST_REQUESTS, REQUESTS_OF_EACH * clients)
     prompts = declared_prompts(
         INPUT_TOKENS, OUTPUT_TOKENS, count=count + 1, source="", salt=f"{protocol} {clients}"
     ).prompts
