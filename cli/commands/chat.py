@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from typing import Annotated
 
 import typer
 
-from cli.applied import Applied, AppliedModel
+from cli.applied import Applied
 from cli.console import results, say
 from cli.environment import find
 from cli.errors import WRONG_INPUT, CliError
@@ -16,7 +15,7 @@ from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.protocols import openai_http
 from cli.protocols.answer import Answer, collect
-from cli.protocols.probe import NAMES
+from cli.protocols.asked_model import known_model, must_speak
 
 app = typer.Typer(add_completion=False)
 
@@ -36,8 +35,9 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     _must_be_text(prompt, "the prompt")
     _must_be_text(system or "", "--system")
     with lifecycle_of(find(stack)).asked() as applied:
-        known = _known(applied, model)
-        _must_speak(known, "grpc" if grpc else "http")
+        known = known_model(applied, model)
+        other = "without --grpc" if grpc else "with --grpc"
+        must_speak(known, "grpc" if grpc else "http", fix=f"ask it {other}")
         answer = asyncio.run(
             _stream(applied, known.name, prompt, grpc=grpc, max_tokens=max_tokens, system=system)
         )
@@ -46,16 +46,6 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
         f"TTFT {answer.ttft_s * 1000:.0f} ms, {answer.tokens} tokens, "
         f"{answer.tokens_per_s:.1f} tokens/s over {'gRPC' if grpc else 'OpenAI SSE'}"
     )
-
-
-def _must_speak(model: AppliedModel, protocol: str) -> None:
-    if protocol not in model.protocols:
-        other = "without --grpc" if protocol == "grpc" else "with --grpc"
-        raise CliError(
-            f'the model "{model.name}" does not speak {NAMES[protocol]}\'s protocol',
-            fix=f"ask it {other}",
-            exit_code=WRONG_INPUT,
-        )
 
 
 def _must_be_text(text: str, what: str) -> None:
@@ -68,19 +58,6 @@ def _must_be_text(text: str, what: str) -> None:
             fix="convert it, for example with iconv -f latin1 -t utf-8",
             exit_code=WRONG_INPUT,
         ) from None
-
-
-def _known(applied: Applied, name: str) -> AppliedModel:
-    model = applied.model(name)
-    if model is not None:
-        return model
-    names = sorted(applied.names())
-    near = difflib.get_close_matches(name, names, n=1)
-    raise CliError(
-        f'the environment "{applied.environment}" serves no model "{name}"',
-        fix=f'did you mean "{near[0]}"?' if near else f"use one of: {', '.join(names) or 'none'}",
-        exit_code=WRONG_INPUT,
-    )
 
 
 async def _stream(

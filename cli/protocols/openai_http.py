@@ -10,9 +10,9 @@ import httpx
 
 from cli.certificates import PublicTls, trusted
 from cli.protocols.answer import NoAnswerError, Piece
+from cli.protocols.openai_format import DATA, DONE, chat_request, message_of, piece_of, refusal
 
 CONNECT_TIMEOUT_S = 5.0
-_DATA = "data:"
 
 
 async def stream_chat(
@@ -31,7 +31,7 @@ async def stream_chat(
     Raises NoAnswerError for an error of the gateway or the engine, or a stream that breaks off.
     """
     timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
-    body = _request(model, prompt, system, max_tokens)
+    body = chat_request(model, prompt, system, max_tokens)
     try:
         async with (
             httpx.AsyncClient(
@@ -55,25 +55,13 @@ async def stream_chat(
         ) from None
 
 
-def _request(model: str, prompt: str, system: str | None, max_tokens: int) -> dict[str, Any]:
-    instructions = [{"role": "system", "content": system}] if system else []
-    return {
-        "model": model,
-        "messages": [*instructions, {"role": "user", "content": prompt}],
-        "max_tokens": max_tokens,
-        "temperature": 0,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-
-
 async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
     """The JSON of each event up to `[DONE]`; comments and blank lines are skipped."""
     async for line in lines:
-        if not line.startswith(_DATA):
+        if not line.startswith(DATA):
             continue
-        data = line.removeprefix(_DATA).strip()
-        if data == "[DONE]":
+        data = line.removeprefix(DATA).strip()
+        if data == DONE:
             return
         try:
             yield json.loads(data)
@@ -89,28 +77,12 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
 
 def _piece(event: dict[str, Any]) -> Piece:
     if "error" in event:
-        raise NoAnswerError(_message(event), fix="slipway logs shows what the engine says")
-    usage = event.get("usage") or {}
-    choices = event.get("choices") or [{}]
-    delta = choices[0].get("delta") or {}
-    # With a reasoning parser an answer begins with its reasoning, and may be nothing else. vLLM
-    # calls it `reasoning`, in older versions `reasoning_content`, in some both.
-    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
-    text = reasoning + (delta.get("content") or "")
-    return Piece(text=text, tokens=usage.get("completion_tokens"))
+        raise NoAnswerError(message_of(event), fix="slipway logs shows what the engine says")
+    return piece_of(event)
 
 
 def _refused(status: int, body: str) -> NoAnswerError:
-    try:
-        message = _message(json.loads(body))
-    except ValueError:
-        message = body.strip()[:200]
     return NoAnswerError(
-        f"HTTP {status}: {message}", fix="slipway status shows the models and their replicas"
+        f"HTTP {status}: {refusal(body)}",
+        fix="slipway status shows the models and their replicas",
     )
-
-
-def _message(document: Any) -> str:
-    """The text of an OpenAI error object, whichever of its forms it has."""
-    error = document.get("error", document) if isinstance(document, dict) else document
-    return str(error.get("message", error)) if isinstance(error, dict) else str(error)

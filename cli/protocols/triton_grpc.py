@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -13,6 +13,10 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from cli.certificates import PublicTls
 from cli.protocols.answer import NoAnswerError, Piece
+
+TEXT = "text_output"
+# Those of the prompt, and those of each piece of the answer.
+COUNTS = ("num_input_tokens", "num_output_tokens")
 
 
 def chat_text(prompt: str, system: str | None) -> str:
@@ -40,8 +44,8 @@ async def stream_chat(
 
     Raises NoAnswerError for an error of the gateway or the engine.
     """
-    client = _client(gateway, tls)
-    request = _request(model, chat_text(prompt, system), max_tokens)
+    client = client_of(gateway, tls)
+    request = request_of(model, chat_text(prompt, system), {"max_tokens": max_tokens})
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
         yield request
@@ -50,7 +54,7 @@ async def stream_chat(
         async for result, error in client.stream_infer(requests(), stream_timeout=timeout_s):
             if error is not None:
                 raise _failed(gateway, error)
-            output = result.as_numpy("text_output")
+            output = result.as_numpy(TEXT)
             if output is not None and output.size:
                 yield Piece(text=output.reshape(-1)[0].decode(errors="replace"))
     except InferenceServerException as error:
@@ -61,7 +65,8 @@ async def stream_chat(
         await client.close()
 
 
-def _client(gateway: str, tls: PublicTls | None) -> Any:
+def client_of(gateway: str, tls: PublicTls | None) -> Any:
+    """An InferenceServerClient of `gateway` (host:port)."""
     # The user's proxy must not see loopback requests.
     options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0)]
     if tls is None:
@@ -75,17 +80,22 @@ def _client(gateway: str, tls: PublicTls | None) -> Any:
     )
 
 
-def _request(model: str, text: str, max_tokens: int) -> dict[str, Any]:
-    parameters = json.dumps({"max_tokens": max_tokens, "temperature": 0})
+def request_of(
+    model: str, text: str, sampling: Mapping[str, Any], *, counted: bool = False
+) -> dict[str, Any]:
+    """The arguments of a streamed request at temperature 0; `counted` answers have the engine's
+    numbers of tokens as well."""
+    counts = COUNTS if counted else ()
     return {
         "model_name": model,
         "inputs": [
             _text("text_input", text),
             _flag("stream", value=True),
-            _text("sampling_parameters", parameters),
+            _text("sampling_parameters", json.dumps({"temperature": 0, **sampling})),
             _flag("exclude_input_in_output", value=True),
+            *(_flag(f"return_{name}", value=True) for name in counts),
         ],
-        "outputs": [triton.InferRequestedOutput("text_output")],
+        "outputs": [triton.InferRequestedOutput(name) for name in (TEXT, *counts)],
     }
 
 

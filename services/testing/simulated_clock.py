@@ -17,8 +17,8 @@ _TURN_S = 1e-9
 class SimulatedClock(asyncio.SelectorEventLoop):
     """Waiting takes no time, and a turn of the loop a nanosecond."""
 
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
+    def __init__(self, input_s: float = 0.0) -> None:
+        self._jumping = _Jumping(input_s)
         super().__init__(self._jumping)
 
     def time(self) -> float:
@@ -26,22 +26,27 @@ class SimulatedClock(asyncio.SelectorEventLoop):
 
 
 class _Jumping(selectors.SelectSelector):
-    """Instead of waiting for input it moves the clock to the next timer."""
+    """Where there is no input it does not wait, but moves the clock to the next timer. Input that
+    other threads or the kernel make is given `input_s` of the real time first."""
 
-    def __init__(self) -> None:
+    def __init__(self, input_s: float) -> None:
         super().__init__()
         self.now_s = 0.0
+        self._input_s = input_s
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             return super().select()
+        if came := super().select(self._input_s if timeout else 0):
+            self.now_s += _TURN_S
+            return came
         self.now_s += max(_TURN_S, timeout)
-        return super().select(0)
+        return []
 
 
-def simulated(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Runs it on a simulated clock."""
-    loop = SimulatedClock()
+def simulated(work: Coroutine[Any, Any, _Result], *, input_s: float = 0.0) -> _Result:
+    """Runs it on a simulated clock; what its sockets exchange comes within `input_s`."""
+    loop = SimulatedClock(input_s)
     try:
         return loop.run_until_complete(_and_no_longer(work))
     finally:

@@ -49,7 +49,7 @@ def read_trace(path: Path, traced: TracedLoad, origin: Origin) -> Load:
     except UnicodeDecodeError:
         raise refused("cannot be read: it is not UTF-8 text", "save it as UTF-8") from None
     read = {
-        number: _request(line, SECONDS[traced.unit])
+        number: read_request(line, SECONDS[traced.unit])
         for number, line in enumerate(lines, start=1)
         if line.strip()
     }
@@ -59,10 +59,11 @@ def read_trace(path: Path, traced: TracedLoad, origin: Origin) -> Load:
     requests = [each for each in read.values() if not isinstance(each, Broken)]
     if len(requests) < 2:
         raise refused("holds fewer than two requests", "use a longer trace")
-    return _load(sorted(requests), traced.trace)
+    return load_of(sorted(requests), traced.trace)
 
 
-def _request(line: str, unit_s: float) -> Arrival | Broken:
+def read_request(line: str, unit_s: float) -> Arrival | Broken:
+    """One line of a trace, whose timestamps are in units of `unit_s` seconds."""
     try:
         values: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -81,7 +82,8 @@ def _request(line: str, unit_s: float) -> Arrival | Broken:
     return timestamp * unit_s, values["input_length"], values["output_length"]
 
 
-def _load(requests: Sequence[Arrival], source: str) -> Load:
+def load_of(requests: Sequence[Arrival], source: str) -> Load:
+    """The load of two requests or more, in the order of their arrival."""
     first, last = requests[0][0], requests[-1][0]
     return Load(
         requests_per_s=len(requests) / max(1e-3, last - first),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from tritonclient.grpc import service_pb2_grpc
 
 from cli.applied import from_document
+from cli.bench.openai_door import OpenAiDoor
+from cli.bench.outcome import Answered, Failed, Outcome
+from cli.bench.workload import Prompt
 from cli.certificates import PublicTls
 from cli.errors import CliError
 from cli.protocols import openai_http, triton_grpc
@@ -85,10 +89,25 @@ async def over_https(url: str, tls: PublicTls) -> Answer:
     return await collect(openai_http.stream_chat(url, "smollm2", "hello", max_tokens=8, tls=tls))
 
 
+async def measured(url: str, tls: PublicTls) -> Outcome:
+    """By a client of `slipway bench`."""
+    door = OpenAiDoor(
+        gateway=url,
+        model="smollm2",
+        timeout_s=HANG_S,
+        now_s=time.monotonic,
+        tls=tls.context(),
+        server_name=tls.name,
+    )
+    async with door.client() as ask:
+        return await ask(Prompt(text="hello", max_tokens=8))
+
+
 async def test_an_answer_comes_from_who_has_the_certificate(https: str, folder: Path) -> None:
     tls = PublicTls(name=NAME, authorities=folder / "ca.pem")
     assert (await over_https(https, tls)).text == "The capital is Paris."
     assert (await over_grpc(folder, tls)).text == "Paris."
+    assert isinstance(await measured(https, tls), Answered)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +125,10 @@ async def test_no_other_is_asked(
         await over_https(https, known_by(folder))
     with pytest.raises(NoAnswerError, match="UNAVAILABLE"):
         await over_grpc(folder, known_by(folder))
+    refused = await measured(https, known_by(folder))
+    assert isinstance(refused, Failed)
+    assert refused.kind == "TLS"
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.said
 
 
 def clients(**tls: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Load on a model through the gateway, and what its clients saw."""

@@ -1,0 +1,105 @@
+"""What the plan of the environment's files would buy for a measured load."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from cli.bench.measurement import Measured
+from cli.bench.workload import Workload
+from cli.environment import Environment
+from cli.protocols.names import PROTOCOL_NAMES
+from slipway.config.errors import ConfigError
+from slipway.config.load import Lengths
+from slipway.config.what_if import Change
+from slipway.inputs import load_inputs_without_certificate
+from slipway.plan.platform import LatencyGoal
+from slipway.planner.reports.sizing import size
+from slipway.planner.wording import counted
+from stacks.planning import make_plan
+
+
+def sizing_of(
+    environment: Environment,
+    model: str,
+    workload: Workload,
+    measured: Sequence[Measured],
+    goal: LatencyGoal | None,
+) -> dict[str, Any] | None:
+    """The sizing for a trace's own load, or else for the most that the model served, within its
+    goal if it was ever met. None where nothing was answered. `sentence` says it all."""
+    found = _load(workload, measured, goal)
+    if found is None:
+        return None
+    load, of_load = found
+    try:
+        inputs = load_inputs_without_certificate(
+            environment.checkout,
+            environment.name,
+            changes=[Change(key=("load",), value=load, model=model)],
+        )
+        sized = size(make_plan(inputs, today=_today()), model, of_load=of_load)
+    except ConfigError as error:
+        first, *_ = error.problems
+        sentence = f"For {of_load}, the plan has no room: {first.place_and_message}; {first.fix}"
+        return {"sentence": sentence}
+    return dataclasses.asdict(sized)
+
+
+def within(goal: LatencyGoal | None, measured: Measured) -> bool | None:
+    """Whether TTFT and TPOT at p95 met the goal; None without a goal or an answer."""
+    figures = measured.figures
+    if goal is None or figures.ttft_ms is None:
+        return None
+    times = [(goal.ttft_p95_ms, figures.ttft_ms), (goal.tpot_p95_ms, figures.tpot_ms)]
+    compared = [seen.p95 <= most for most, seen in times if most is not None and seen is not None]
+    return all(compared) if compared else None
+
+
+def _load(
+    workload: Workload, measured: Sequence[Measured], goal: LatencyGoal | None
+) -> tuple[dict[str, Any], str] | None:
+    """The load as a model file writes it, and in words."""
+    if workload.load is not None:
+        traced = workload.load
+        return (
+            _written(traced.requests_per_s, traced.input_tokens, traced.output_tokens),
+            f"the trace's {traced.requests_per_s:.3g} requests/s",
+        )
+    answered = [each for each in measured if each.figures.answered]
+    if not answered:
+        return None
+    met = [each for each in answered if within(goal, each)]
+    most = max(met or answered, key=lambda each: each.figures.requests_per_s)
+    figures = most.figures
+    input_tokens, output_tokens = (
+        max(1, round(tokens or 1)) for tokens in (figures.input_tokens, figures.output_tokens)
+    )
+    why = (
+        "within its goal" if met else "at all" if within(goal, most) is None else "beyond its goal"
+    )
+    return (
+        _written(figures.requests_per_s, _same(input_tokens), _same(output_tokens)),
+        f"{figures.requests_per_s:.3g} requests/s of {input_tokens:,} + {output_tokens:,} tokens"
+        f" (the most it served {why}: {counted(most.step.clients, 'client')} over"
+        f" {PROTOCOL_NAMES[most.step.protocol]})",
+    )
+
+
+def _written(requests_per_s: float, *lengths: Lengths) -> dict[str, Any]:
+    input_tokens, output_tokens = ({"p50": each.p50, "p95": each.p95} for each in lengths)
+    return {
+        "requests_per_s": requests_per_s,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+    }
+
+
+def _same(tokens: int) -> Lengths:
+    return Lengths(p50=tokens, p95=tokens)
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(tz=datetime.UTC).date()

@@ -1,0 +1,37 @@
+"""What a model is asked: the user's prompts, the requests of a trace, or requests of the declared
+load's lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slipway.config.load import Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One request. With `chat` the model's chat template is applied to the text, else the text is
+    continued as it is. With `whole_length` the answer has exactly `max_tokens`."""
+
+    text: str
+    max_tokens: int
+    chat: bool = True
+    system: str | None = None
+    whole_length: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """`source` says where the prompts come from; `load` is a trace's own rate and lengths."""
+
+    prompts: Sequence[Prompt]
+    source: str
+    load: Load | None = None
+
+    def asked(self, requests: int, *, after: int) -> Iterator[Prompt]:
+        """The prompts in turn, from the one after so many others."""
+        for place in range(after, after + requests):
+            yield self.prompts[place % len(self.prompts)]

@@ -1,0 +1,3 @@
+"""What people call the gateway's protocols."""
+
+PROTOCOL_NAMES = {"http": "OpenAI", "grpc": "Triton gRPC"}

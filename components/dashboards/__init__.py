@@ -1,0 +1,1 @@
+"""Grafana dashboards of what Prometheus scrapes."""
