@@ -27,7 +27,9 @@ sys.path.insert(0, str(ROOT))
 from bench.machine import loop_factor, measured_on  # noqa: E402
 
 GIB = 1 << 30
-BAR_S, SILENCE_BAR_S, CACHE_BAR_GIB = 25 * 60, 20, 7
+BAR_S, CACHE_BAR_GIB = 25 * 60, 7
+# A log has a line every 30 s at the latest (cli/live/log.py); the rest is for a busy machine.
+SILENCE_BAR_S = 32
 
 
 class Watch:
@@ -68,7 +70,7 @@ def main() -> None:
     rows = [
         ("`./slipway up`, to the answer", f"{seconds:.0f} s", f"{BAR_S // 60} min"),
         *((f"  phase {name}", f"{spent:.0f} s", "") for name, spent in result["phases"].items()),
-        ("longest silence on the terminal", f"{watch.longest_s:.0f} s", f"{SILENCE_BAR_S} s"),
+        ("longest silence in the log", f"{watch.longest_s:.0f} s", f"{SILENCE_BAR_S} s"),
         ("processor time, all children", f"{(used.ru_utime + used.ru_stime) / 60:.1f} min", ""),
         ("cache afterwards", f"{size(cache) / GIB:.1f} GiB", f"{CACHE_BAR_GIB} GiB"),
         *((f"  {name}", f"{taken / GIB:.1f} GiB", "") for name, taken in parts(cache)),

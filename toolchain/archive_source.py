@@ -16,6 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import ArchivePin
+from toolchain.progress import amount
 from toolchain.settings import Settings
 from toolchain.sources import Attempt, check_versions
 
@@ -99,8 +100,7 @@ def _download_once(source: httpx.URL, target: Path, attempt: Attempt) -> None:
         total_bytes = int(response.headers.get("content-length", 0))
         for chunk in response.iter_bytes(_MIB):
             output.write(chunk)
-            done, total = output.tell() // _MIB, total_bytes // _MIB
-            attempt.step.tick(f"{done} of {total or '?'} MiB")
+            attempt.step.tick(amount(output.tell(), total_bytes))
 
 
 def _check(archive: Path, expected: str, source: httpx.URL) -> None:
