@@ -57,7 +57,8 @@ class Board:
     def phase(self, phase: Phase, line: str) -> Iterator[None]:
         """Shows the phase, and keeps its duration if it does not fail."""
         with self._lock:
-            self._phase, self._ready, self._changes = phase, 0, 0
+            around, self._phase = self._phase, phase
+            self._ready = self._changes = 0
         self._adapt()
         self._now_view().begin(line)
         try:
@@ -65,7 +66,7 @@ class Board:
             self._measured[phase.key] = self.clock() - phase.since_s
         finally:
             with self._lock:
-                self._phase = None
+                self._phase = around
                 self._tools.clear()
             self._adapt()
 
