@@ -261,13 +261,15 @@ def report_a_minute(script: ModuleType) -> None:
     show("root", "ready", 65.0, "")
 
 
-def test_a_log_is_told_of_the_environment_every_thirty_seconds(
+def test_a_log_is_told_of_each_state_of_the_environment_and_every_thirty_seconds(
     script: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report_a_minute(script)
-    assert capsys.readouterr().err.splitlines() == [
+    assert [line.rstrip() for line in capsys.readouterr().err.splitlines()] == [
+        "slipway:    0 s  installing  package 0",
         "slipway:   30 s  installing  package 30",
         "slipway:   60 s  installing  package 60",
+        "slipway:   65 s  ready",
     ]
 
 
