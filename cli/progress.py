@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from cli.console import notes, say
-from cli.live.block import Block
 from cli.live.board import FAILED, READY, Board, View
+from cli.live.clock import clock
 from cli.live.durations import FILE, Durations
-from cli.live.log import Log
-from cli.live.rows import clock
 from cli.live.work import Phase
 from toolchain.settings import default_cache
 
@@ -18,7 +16,14 @@ CANCELLED = "cancelled"  # the detail of what another failure has ended (toolcha
 
 
 def _view() -> View:
-    return Block(notes) if notes.redraws else Log(notes)
+    # Imported here: most commands show no progress.
+    if notes.redraws:
+        from cli.live.block import Block  # noqa: PLC0415
+
+        return Block(notes)
+    from cli.live.log import Log  # noqa: PLC0415
+
+    return Log(notes)
 
 
 board = Board(_view, notes.clock, Durations(lambda: default_cache() / FILE))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 SHIPPED = Path(__file__).with_name("shipped_durations.json")
 FILE = "durations.json"  # in the cache
@@ -34,6 +33,8 @@ class Durations:
             return
         before = {key: took_s for key, took_s in _read(self._file).items() if key not in found}
         kept = dict([*before.items(), *found.items()][-KEPT:])
+        from tempfile import NamedTemporaryFile  # noqa: PLC0415  (few runs have anything to keep)
+
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with NamedTemporaryFile(

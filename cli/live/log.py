@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cli.console import Notes
-from cli.live.rows import MOMENT_S, clock
+from cli.live.clock import clock
+from cli.live.rows import MOMENT_S
 from cli.live.sentence import sentence
 from cli.live.work import Expected, Wait, Work
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cli.live.clock import clock
 from cli.live.work import QUEUED, Expected, Phase, Piece, Work, remaining_s
 from toolchain.progress import share
 
@@ -54,12 +55,6 @@ def rows(work: Work, now_s: float, expected: Expected) -> list[Row]:
         if now_s - wait.since_s >= MOMENT_S:
             shown.append(Row(name=wait.what(), figures=clock(now_s - wait.since_s).strip()))
     return shown
-
-
-def clock(seconds: float) -> str:
-    """A time since the start of the command, e.g. "  0:07" or " 12:34"."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes:3d}:{rest:02d}"
 
 
 def _how_far(phase: Phase, work: Work, now_s: float, expected: Expected) -> Iterator[str]:
