@@ -84,8 +84,12 @@ class ToolchainProgress:
 
     def __call__(self, name: str, state: str, elapsed_s: float, detail: str) -> None:
         board.tool(name, state, detail)
-        if state not in (READY, FAILED):
-            self._begun.add(name)
-        elif name in self._begun and detail != CANCELLED:  # otherwise it existed already
+        has_begun, took = name in self._begun, clock(elapsed_s).strip()
+        if state == FAILED and detail != CANCELLED:
+            say(f"  {name}: failed after {took}: {detail}" if has_begun else f"  {name}: {detail}")
+        elif state == READY and has_begun:  # otherwise it existed already
+            board.log(f"  {name}: ready after {took}")
+        if state in (READY, FAILED):
             self._begun.discard(name)
-            board.log(f"  {name}: {state} after {clock(elapsed_s).strip()} {detail}".rstrip())
+        else:
+            self._begun.add(name)

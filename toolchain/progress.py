@@ -19,7 +19,7 @@ failed. A name's last call is ready or failed.
 HEARTBEAT_S = 1.0
 
 MEGABYTE = 1_000_000
-_AMOUNT = re.compile(r"(\d+) of (\d+) MB")
+_AMOUNT = re.compile(r"(\d+) of (\d+) Mi?B")
 
 
 def amount(received_bytes: int, total_bytes: int | None) -> str:

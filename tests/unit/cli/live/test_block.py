@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import progress
 from cli.live.layout import Size
 from tests.unit.cli.live.preparation import SECONDS, TOOLS, WARNING, prepare
 from tests.unit.cli.live.terminal import COLUMNS, LINES, Clock, shown_on, terminal
@@ -87,6 +88,24 @@ def test_what_took_long_the_last_time_is_expected_to_take_as_long(tmp_path: Path
         seen = list[str]()
         prepare(clock, lambda: seen.extend(screen.shown), every_s=SECONDS // 10)
     assert any(re.search(r"vllm +installing .* of ~2:10", line) for line in seen)
+
+
+def test_a_failure_stays_readable_above_the_block(tmp_path: Path) -> None:
+    clock = Clock()
+    with terminal() as screen, shown_on(screen.notes(clock), clock, tmp_path):
+        report = progress.ToolchainProgress()
+        for name in ("nomad", "consul"):
+            report(name, "building", 0, "")
+        clock.now_s += 2
+        progress.board.look()
+        assert len(screen.shown) == 2
+        report("nomad", "failed", 2, "no compiler")
+        progress.board.look()
+        said, consul = screen.shown
+        assert said == "  nomad: failed after 0:02: no compiler"
+        assert "consul" in consul
+        report("consul", "failed", 2, "cancelled")
+        assert screen.shown == [said]
 
 
 INTERRUPTED = """

@@ -109,4 +109,12 @@ def test_the_first_failure_is_told_of_and_what_it_ended_is_not(tmp_path: Path) -
         report("nomad", "failed", 70, "no compiler")
         report("consul", "failed", 70, "cancelled")
         say("the end")
-    assert file.getvalue().splitlines() == ["  nomad: failed after 1:10 no compiler", "the end"]
+    assert file.getvalue().splitlines() == ["  nomad: failed after 1:10: no compiler", "the end"]
+
+
+def test_what_fails_before_it_begins_says_why(tmp_path: Path) -> None:
+    clock = Clock()
+    notes, file = written(clock)
+    with shown_on(notes, clock, tmp_path):
+        ToolchainProgress()("archives", "failed", 2.0, "no answer from the vendors")
+    assert file.getvalue() == "  archives: no answer from the vendors\n"
