@@ -53,7 +53,9 @@ def rows(work: Work, now_s: float, expected: Expected) -> list[Row]:
     shown = [_row(piece, now_s, expected) for piece in pieces]
     for wait in work.waits:
         if now_s - wait.since_s >= MOMENT_S:
-            shown.append(Row(name=wait.what(), figures=clock(now_s - wait.since_s).strip()))
+            shown.append(
+                Row(name=_one_line(wait.what()), figures=clock(now_s - wait.since_s).strip())
+            )
     return shown
 
 
@@ -78,8 +80,13 @@ def _row(piece: Piece, now_s: float, expected: Expected) -> Row:
         state=piece.state,
         share=min(NEARLY, elapsed_s / known_s) if known_s else None,
         figures=_time(elapsed_s, known_s),
-        detail=piece.detail,
+        detail=_one_line(piece.detail),
     )
+
+
+def _one_line(text: str) -> str:
+    """Without what would move the cursor: a command's output may hold anything."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _time(elapsed_s: float, expected_s: float | None) -> str:
