@@ -5,20 +5,40 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, RenderableType
 
 
 class Notes(Console):
-    """A console that knows when it last printed."""
+    """A console that knows when it last printed, and below whose lines a block may be drawn.
 
-    silent_since_s = time.monotonic()
+    Who prints has `turn`: otherwise two threads could erase the same lines of the block.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, **options: Any) -> None:
+        super().__init__(**options)
+        self.clock = clock
+        self.turn = threading.RLock()
+        self.silent_since_s = clock()
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*objects, **options)
-        self.silent_since_s = time.monotonic()
+        with self.turn:
+            super().print(*objects, **options)
+            self.silent_since_s = self.clock()
+
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
+        """Never hides it: a command that is killed could not show it again."""
+        return False
+
+    @property
+    def redraws(self) -> bool:
+        """Whether a person watches a terminal that can draw lines again. FORCE_COLOR makes none of
+        a file, and the terminals of most CI systems are files in the end."""
+        return self.is_interactive and self.file.isatty() and not os.environ.get("CI")
 
 
 # Paths and addresses are copied from the output: lines are neither wrapped nor highlighted. Emoji

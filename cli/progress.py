@@ -1,103 +1,95 @@
-"""The progress of long work: phases with their times, and signs of life within them."""
+"""The progress of long work: phases with their times, and what goes on within them."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from cli.console import notes, say
+from cli.live.board import FAILED, READY, Board, View
+from cli.live.clock import clock
+from cli.live.durations import FILE, Durations
+from cli.live.work import Phase
+from toolchain.settings import default_cache
 
-REPEAT_S = 10.0  # how often a lasting state is printed again
-MOMENT_S = 2.0  # a wait that lasts longer is reported
-SILENCE_S = 15.0  # a phase that has been silent this long says that it is still running
+CANCELLED = "cancelled"  # the detail of what another failure has ended (toolchain/lanes.py)
+
+
+def _view() -> View:
+    # Imported here: most commands show no progress.
+    if notes.redraws:
+        from cli.live.block import Block  # noqa: PLC0415
+
+        return Block(notes)
+    from cli.live.log import Log  # noqa: PLC0415
+
+    return Log(notes)
+
+
+board = Board(_view, notes.clock, Durations(lambda: default_cache() / FILE))
 
 
 class Phases:
-    """The phases of a command; `seconds` has the time of each that has ended."""
+    """The phases of a command; `seconds` has the time of each that has ended. `of` says of which
+    command, so that the same phase of another one is not expected to take as long."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "") -> None:
         self.seconds: dict[str, float] = {}
-        self._started_s = time.monotonic()
+        self._of = of
+        self._started_s = notes.clock()
 
     @property
     def elapsed_s(self) -> float:
-        return time.monotonic() - self._started_s
+        return notes.clock() - self._started_s
 
     @contextmanager
     def phase(self, name: str, about: str) -> Iterator[None]:
-        say(f"{clock(self.elapsed_s)}  {name}: {about}", style="bold")
-        started_s = time.monotonic()
+        phase = Phase(
+            name=name,
+            about=about,
+            command_s=self._started_s,
+            since_s=notes.clock(),
+            key=f"{self._of}: {name}: {about}",
+        )
         try:
-            with _signs_of_life(name):
+            with board.phase(phase, f"{clock(self.elapsed_s)}  {name}: {about}"):
                 yield
-        finally:
-            self.seconds[name] = round(time.monotonic() - started_s, 2)
-        say(f"{clock(self.elapsed_s)}  {name}: done in {self.seconds[name]:.1f} s", style="green")
+        except BaseException as error:
+            self._ended(phase, _how(error), style="red")
+            raise
+        self._ended(phase, "done in", style="green")
+
+    def _ended(self, phase: Phase, how: str, *, style: str) -> None:
+        self.seconds[phase.name] = took_s = round(notes.clock() - phase.since_s, 2)
+        say(f"{clock(self.elapsed_s)}  {phase.name}: {how} {took_s:.1f} s", style=style)
 
 
-@contextmanager
-def _signs_of_life(name: str) -> Iterator[None]:
-    started_s, ended = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        while not ended.wait(max(0.0, notes.silent_since_s + SILENCE_S - time.monotonic())):
-            if time.monotonic() - notes.silent_since_s >= SILENCE_S:
-                say(f"  {name}: still running ({time.monotonic() - started_s:.0f} s)")
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        teller.join()
+def _how(error: BaseException) -> str:
+    return "failed after" if isinstance(error, Exception) else "interrupted after"
 
 
-@contextmanager
-def telling(what: Callable[[], str]) -> Iterator[None]:
-    """Prints what is being waited for, once it lasts longer than a moment."""
-    ended = threading.Event()
-
-    def tell() -> None:
-        started_s, wait_s = time.monotonic(), MOMENT_S
-        while not ended.wait(wait_s):
-            say(f"{what()} ({time.monotonic() - started_s:.0f} s)")
-            wait_s = REPEAT_S
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        teller.join()
+def telling(what: Callable[[], str]) -> AbstractContextManager[None]:
+    """Shows what is being waited for, once it lasts longer than a moment."""
+    return board.wait(what)
 
 
 class ToolchainProgress:
-    """Prints each new state of a tool or environment, and repeats a lasting one every REPEAT_S.
+    """Shows the state of each tool or environment; a log says when one is ready.
 
     Called from several threads.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._shown: dict[str, tuple[str, float]] = {}
+        self._begun: set[str] = set()
 
     def __call__(self, name: str, state: str, elapsed_s: float, detail: str) -> None:
-        with self._lock:
-            shown = self._shown.get(name)
-            if shown is None and state == "ready":
-                self._shown[name] = (state, elapsed_s)  # it existed already: nothing to report
-                return
-            if shown and shown[0] == state and elapsed_s - shown[1] < REPEAT_S:
-                return
-            self._shown[name] = (state, elapsed_s)
-        say(f"  {name}: {state} ({elapsed_s:.0f} s) {detail}".rstrip())
-
-
-def clock(seconds: float) -> str:
-    """A time since the start of the command, e.g. "  0:07" or " 12:34"."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes:3d}:{rest:02d}"
+        board.tool(name, state, detail)
+        has_begun, took = name in self._begun, clock(elapsed_s).strip()
+        if state == FAILED and detail != CANCELLED:
+            say(f"  {name}: failed after {took}: {detail}" if has_begun else f"  {name}: {detail}")
+        elif state == READY and has_begun:  # otherwise it existed already
+            board.log(f"  {name}: ready after {took}")
+        if state in (READY, FAILED):
+            self._begun.discard(name)
+        else:
+            self._begun.add(name)

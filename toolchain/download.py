@@ -11,7 +11,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from toolchain.errors import ToolchainError, UnavailableError
-from toolchain.progress import Step
+from toolchain.progress import Step, amount
 
 NO_ARCHIVES = "SLIPWAY_TOOL_SOURCES=path,wheel,module uses no archives (docs/tools.md)"
 _TIMEOUT = httpx.Timeout(30, connect=10)
@@ -46,8 +46,7 @@ def save(source: httpx.URL, target: Path, step: Step) -> None:
             total_bytes = int(response.headers.get("content-length", 0))
             for chunk in response.iter_raw():
                 output.write(chunk)
-                done, total = output.tell() // _MIB, total_bytes // _MIB
-                step.tick(f"{done} of {total or '?'} MiB")
+                step.tick(amount(output.tell(), total_bytes))
 
     _tried(save_once, source)
 

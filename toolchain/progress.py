@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +16,22 @@ States: queued, waiting (for another run), checking, downloading, building, inst
 failed. A name's last call is ready or failed.
 """
 
-HEARTBEAT_S = 5.0
+HEARTBEAT_S = 1.0
+
+MEGABYTE = 1_000_000
+_AMOUNT = re.compile(r"(\d+) of (\d+) Mi?B")
+
+
+def amount(received_bytes: int, total_bytes: int | None) -> str:
+    """The detail of a download, e.g. "12 of 145 MB"; "12 MB" if its size is not known."""
+    of_total = f" of {max(1, total_bytes // MEGABYTE)}" if total_bytes else ""
+    return f"{received_bytes // MEGABYTE}{of_total} MB"
+
+
+def share(detail: str) -> float | None:
+    """How much of a download is done, from 0 to 1, by such a detail; None by any other."""
+    found = _AMOUNT.fullmatch(detail)
+    return min(1.0, int(found[1]) / int(found[2])) if found else None
 
 
 def silent(_name: str, _state: str, _elapsed_s: float, _detail: str) -> None:

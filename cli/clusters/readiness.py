@@ -12,9 +12,8 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from cli.applied import Applied
 from cli.clusters.gateway import control_plane
 from cli.clusters.nomad import Nomad
-from cli.console import say
 from cli.errors import CliError
-from cli.progress import REPEAT_S
+from cli.progress import telling
 
 POLL_S = 0.25
 LEADER_TIMEOUT_S = 60.0
@@ -39,18 +38,15 @@ def wait_for_leader(nomad: Nomad, *, timeout_s: float = LEADER_TIMEOUT_S) -> Non
 
 def wait_for_models(applied: Applied, *, timeout_s: float) -> None:
     """Waits until Envoy has the routes and endpoints of every model; says what is missing."""
-    shown_s = started_s = time.monotonic()
-    while missing := _missing(applied):
-        now_s = time.monotonic()
-        if now_s - started_s > timeout_s:
-            raise CliError(
-                f"not ready after {timeout_s:.0f} s: {missing}",
-                fix="slipway status shows the replicas, slipway logs JOB shows their output",
-            )
-        if now_s - shown_s >= REPEAT_S:
-            shown_s = now_s
-            say(f"  waiting for {missing} ({now_s - started_s:.0f} s)")
-        time.sleep(POLL_S)  # the control plane's status can only be polled
+    deadline_s, missing = time.monotonic() + timeout_s, "the gateway"
+    with telling(lambda: f"waiting for {missing}"):
+        while missing := _missing(applied):
+            if time.monotonic() > deadline_s:
+                raise CliError(
+                    f"not ready after {timeout_s:.0f} s: {missing}",
+                    fix="slipway status shows the replicas, slipway logs JOB shows their output",
+                )
+            time.sleep(POLL_S)  # the control plane's status can only be polled
 
 
 def _missing(applied: Applied) -> str:

@@ -11,13 +11,14 @@ from cli.clusters.servers import must_answer
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from cli.hosts.roster import roster, unknown
-from cli.progress import REPEAT_S
+from cli.progress import board, telling
 from components.node_pool.node_document import drain_timeout_s
 from slipway.plan.platform import PlatformPlan
 
 # Nomad stops at the deadline what found no other node, and a replica then has the same time to
 # finish its requests; it leaves Consul first, and may have to be killed at the end.
 MARGIN_S = 60
+WATCH_S = 10  # for a change, before the time is looked at again
 
 
 def drain(nomad: Nomad, plan: PlatformPlan, host: str) -> None:
@@ -68,21 +69,21 @@ def _begin(nomad: Nomad, node: Mapping[str, Any], host: str, deadline_s: int) ->
 
 
 def _wait(nomad: Nomad, node_id: str, host: str, patience_s: float) -> None:
-    started_s = shown_s = time.monotonic()
-    shown, index = list[str](), 0
-    while True:
-        running, index = nomad.watch_node(node_id, index, wait_s=round(REPEAT_S))
-        waited_s = time.monotonic() - started_s
-        if not running:
-            return
-        if waited_s > patience_s:
-            raise CliError(
-                f"{host} still has work after {waited_s:.0f} s: {', '.join(running)}",
-                fix=f"slipway logs {host} nomad says what it waits for",
-            )
-        if running != shown or time.monotonic() - shown_s >= REPEAT_S:
-            say(f"  {len(running)} still run ({waited_s:.0f} s): {', '.join(running)}")
-            shown, shown_s = running, time.monotonic()
+    started_s, running, index = time.monotonic(), list[str](), 0
+    with telling(lambda: f"{len(running)} still run: {', '.join(running)}"):
+        while True:
+            before = running
+            running, index = nomad.watch_node(node_id, index, wait_s=WATCH_S)
+            waited_s = time.monotonic() - started_s
+            if not running:
+                return
+            if waited_s > patience_s:
+                raise CliError(
+                    f"{host} still has work after {waited_s:.0f} s: {', '.join(running)}",
+                    fix=f"slipway logs {host} nomad says what it waits for",
+                )
+            if running != before:
+                board.log(f"  {len(running)} still run ({waited_s:.0f} s): {', '.join(running)}")
 
 
 def _node(nomad: Nomad, plan: PlatformPlan, host: str) -> Mapping[str, Any]:

@@ -19,9 +19,7 @@ from slipway.config.artifacts import requirements_digest
 from slipway.config.errors import ConfigError
 from slipway.config.model import Model
 from slipway.plan.platform import PlatformPlan, ReplicaSpec, WeightsSpec
-from toolchain.progress import Progress
-
-MEGABYTE = 1_000_000
+from toolchain.progress import Progress, amount
 
 Event = Mapping[str, Any]
 
@@ -110,7 +108,7 @@ def _amount(event: Event) -> str:
     received, total = event.get("received_bytes"), event.get("total_bytes")
     if received is None:
         return ""
-    return f"{received // MEGABYTE} MB" + (f" of {total // MEGABYTE} MB" if total else "")
+    return amount(received, total)
 
 
 def _unexplained(code: int, stderr: str) -> Event:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +16,10 @@ from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.machine.children import ended_by
-from cli.progress import REPEAT_S
+from cli.progress import board
 from cli.pulumi.plugin_server import must_have_or_reach
 from cli.pulumi.plugins import keep_kind, say_what_is_missing
+from cli.pulumi.resource_rows import ResourceRow, resource_row
 from cli.pulumi.tracebacks import Tracebacks
 
 _TICK_S = 0.1
@@ -140,7 +140,10 @@ class Pulumi:
         must_have_or_reach(self.environment, self._home, self.variables)
         keep_kind(self.environment, self._home)
         try:
-            with _following(command, self.variables, self.environment.checkout, log) as run:
+            with (
+                board.operations(),
+                _following(command, self.variables, self.environment.checkout, log) as run,
+            ):
                 if meanwhile is not None:
                     meanwhile()
                 code = run.wait()
@@ -199,17 +202,12 @@ class _Follower:
 
     def wait(self) -> int:
         with self._log.open("r", errors="replace") as text:
-            shown_s, started_s = time.monotonic(), time.monotonic()
             while True:
                 code = self._ended()
-                if self._show(self._lines(text)):
-                    shown_s = time.monotonic()
+                self._show(self._lines(text))
                 if code is not None:
                     self._show([self._begun])
                     return code
-                if time.monotonic() - shown_s >= REPEAT_S:
-                    shown_s = time.monotonic()
-                    say(f"  … pulumi is running ({shown_s - started_s:.0f} s)")
 
     def forward(self, number: int, _frame: FrameType | None) -> None:
         """A signal handler."""
@@ -234,15 +232,26 @@ class _Follower:
                 line, self._begun = self._begun, ""
                 yield line
 
-    def _show(self, lines: Iterable[str]) -> bool:
-        shown = False
+    def _show(self, lines: Iterable[str]) -> None:
         for line in lines:
             # An interrupted program's traceback says nothing useful; the log keeps it.
             is_noise = self.interrupted and self._tracebacks.covers(line)
-            if is_news(line) and not is_noise:
+            if not is_news(line) or is_noise:
+                continue
+            row = resource_row(line)
+            if row is None or row.must_be_read:
                 say(f"  {line.rstrip()}")
-                shown = True
-        return shown
+            if row is not None and not row.is_component:
+                _put(row, line)
+
+
+def _put(row: ResourceRow, line: str) -> None:
+    if row.progress == "changing":
+        board.operation(row.key, row.name, row.state, row.said)
+    elif row.progress == "changed":
+        board.changed(row.key, f"  {line.rstrip()}")
+    else:
+        board.dropped(row.key)
 
 
 def is_news(line: str) -> bool:

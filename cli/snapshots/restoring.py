@@ -20,7 +20,7 @@ from cli.console import say
 from cli.environment import Environment, inherited, token_in
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.over_ssh import OverSsh, UnreachableError, known_way
-from cli.progress import REPEAT_S, telling
+from cli.progress import telling
 from cli.reach.forwards import variables_of
 from components.consul.acl import SNAPSHOTS_ROLE
 from components.consul.agent_config import NAME as CONSUL
@@ -195,20 +195,17 @@ def end_the_snapshots_run(both: Clusters) -> None:
 def wait_for_everybody(plan: PlatformPlan, both: Clusters) -> None:
     """Waits until every client is back and every server registered. CliError with what is
     missing."""
-    shown_s = started_s = time.monotonic()
-    while missing := list(_missing(plan, both)):
-        now_s = time.monotonic()
-        if now_s - started_s > BACK_S:
-            raise CliError(
-                f"the states are restored, but after {BACK_S:.0f} s {', '.join(missing)}",
-                fix=f"slipway hosts -s {plan.environment} shows each host; one that joined after"
-                " the snapshot, or was off for a day, needs slipway admit HOST"
-                f" -s {plan.environment}",
-            )
-        if now_s - shown_s >= REPEAT_S:
-            say(f"  {', '.join(missing)} ({now_s - started_s:.0f} s)")
-            shown_s = now_s
-        time.sleep(POLL_S)  # that a client is connected sends no event
+    deadline_s, missing = time.monotonic() + BACK_S, list[str]()
+    with telling(lambda: ", ".join(missing)):
+        while missing := list(_missing(plan, both)):
+            if time.monotonic() > deadline_s:
+                raise CliError(
+                    f"the states are restored, but after {BACK_S:.0f} s {', '.join(missing)}",
+                    fix=f"slipway hosts -s {plan.environment} shows each host; one that joined"
+                    " after the snapshot, or was off for a day, needs slipway admit HOST"
+                    f" -s {plan.environment}",
+                )
+            time.sleep(POLL_S)  # that a client is connected sends no event
 
 
 def _missing(plan: PlatformPlan, both: Clusters) -> Iterator[str]:

@@ -8,9 +8,10 @@ from cli.clusters.nomad import ENDED, Nomad
 from cli.clusters.servers import must_answer
 from cli.console import say
 from cli.errors import CliError
-from cli.progress import REPEAT_S
+from cli.progress import telling
 from components.snapshots.job import JOB_ID
 
+WATCH_S = 10  # for a change, before the time is looked at again
 TAKEN_S = 900  # three attempts, a minute apart, on clusters of gigabytes
 
 
@@ -23,17 +24,16 @@ def take(nomad: Nomad) -> None:
 
 
 def _wait(nomad: Nomad, run: str) -> None:
-    started_s, index, state = time.monotonic(), 0, "waits for its host"
-    while (waited_s := time.monotonic() - started_s) < TAKEN_S:
-        allocations, index = nomad.watch_job(run, index, wait_s=round(REPEAT_S))
-        states = [str(each["ClientStatus"]) for each in allocations]
-        if "complete" in states:
-            return
-        if states and all(each in ENDED for each in states):
-            raise _failed(run, states[0])
-        state = states[0] if states else state
-        if waited_s >= REPEAT_S:
-            say(f"  {run}: {state} ({waited_s:.0f} s)")
+    deadline_s, index, state = time.monotonic() + TAKEN_S, 0, "waits for its host"
+    with telling(lambda: f"{run}: {state}"):
+        while time.monotonic() < deadline_s:
+            allocations, index = nomad.watch_job(run, index, wait_s=WATCH_S)
+            states = [str(each["ClientStatus"]) for each in allocations]
+            if "complete" in states:
+                return
+            if states and all(each in ENDED for each in states):
+                raise _failed(run, states[0])
+            state = states[0] if states else state
     raise _failed(run, f"{state} after {TAKEN_S} s")
 
 

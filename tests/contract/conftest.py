@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.binaries import find
+from tests.contract import kinds
 from tests.contract.agents import CONSUL_ADDRESS, Agent, consul_agent, nomad_agent
 from tests.contract.authority import write_authority
 from tests.contract.sshd import (
@@ -21,10 +22,21 @@ from tests.contract.sshd import (
 )
 from tests.contract.stack import Stack
 from toolchain.language_host.install import install as install_language_host
-from toolchain.plugins.install import install as install_plugins
 from toolchain.settings import default_cache
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what cannot run against official plugins, where those are asked for."""
+    if kinds.chosen() == kinds.STAND_IN:
+        return
+    kinds.official_programs()
+    for item in items:
+        reason = kinds.why_not_official(item) if HERE in item.path.parents else None
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +55,9 @@ def pulumi(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pulumi_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """PULUMI_HOME with the registry-only plugins, under a path with a space."""
+    """PULUMI_HOME with plugins of the chosen kind, under a path with a space."""
     home = tmp_path_factory.mktemp("pulumi home")
-    install_plugins(home, Path(sys.executable), CHECKOUT)
+    kinds.install(kinds.chosen(), home)
     return home
 
 

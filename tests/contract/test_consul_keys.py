@@ -220,6 +220,7 @@ def test_a_server_is_verified_by_its_name_where_one_is_given(
     assert named.json("GET", "/v1/agent/self")["Config"]
 
 
+@pytest.mark.stand_in
 def test_a_setting_that_the_plugin_does_not_know_is_refused_by_name(stack: Stack) -> None:
     stack.program(
         """

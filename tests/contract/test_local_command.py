@@ -91,6 +91,7 @@ def test_a_failed_command_shows_what_it_printed_and_is_not_recorded(stack: Stack
     assert "c" not in stack.state()
 
 
+@pytest.mark.stand_in
 def test_an_import_says_why_it_is_impossible_and_what_to_do(stack: Stack, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     stack.program(

@@ -252,6 +252,7 @@ def test_a_job_stood_down_by_its_gate_is_registered_again_and_then_is_not_drift(
     assert stack.up("--refresh", "--expect-no-changes").ok
 
 
+@pytest.mark.stand_in
 def test_a_job_is_not_imported_and_the_error_says_what_to_do(
     stack: Stack, nomad: Agent, deploy: Callable[..., None]
 ) -> None:

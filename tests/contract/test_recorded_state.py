@@ -17,7 +17,7 @@ from tests.contract.jobs import SECOND_NS, sleeper
 from tests.contract.stack import Stack
 from tests.waiting import until
 
-pytestmark = pytest.mark.binaries
+pytestmark = [pytest.mark.binaries, pytest.mark.stand_in]
 
 # What `pulumi stack export --show-secrets` printed after an `up` of PROGRAM with those plugins; its
 # model had `detach=False` then. Addresses of agents are "<nomad>" and "<consul>".

@@ -148,6 +148,7 @@ def test_an_authority_that_has_expired_keeps_nobody_from_a_refresh_a_preview_or_
     assert ended.ok, ended.output
 
 
+@pytest.mark.stand_in
 def test_a_resource_that_the_plugin_does_not_have_is_refused_by_its_type(stack: Stack) -> None:
     stack.program('import pulumi_tls\npulumi_tls.PrivateKey("key", algorithm="ED25519")')
     refused = stack.preview()

@@ -17,7 +17,7 @@ from cli.pulumi.cloud_plugins import must_have_plugins
 def down(environment: Environment) -> None:
     """Works despite mistakes in the files, unless hosts must be reached over SSH."""
     must_have_plugins(environment)
-    phases, plan = Phases(), plan_if_valid(environment)
+    phases, plan = Phases(f"down {environment.name}"), plan_if_valid(environment)
     with prepared(environment, phases, plan) as (pulumi, _):
         with phases.phase("stack", "in your Pulumi backend"):
             state = backend.stack_state(pulumi)

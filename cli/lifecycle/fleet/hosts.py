@@ -118,7 +118,7 @@ class HostOperations:
         """Removes a host that is gone for good from the state and from the clusters, without asking
         the host. `sure`: the user confirms it although the files still name the host."""
         name = self.environment.name
-        with prepared(self.environment, Phases(), plan) as (pulumi, agent):
+        with prepared(self.environment, Phases(f"forget {name}"), plan) as (pulumi, agent):
             exported = backend.export(pulumi)
             gone = forgetting.recorded(exported, host, name)
             listed_in = self._file_of(host, plan)
@@ -149,7 +149,8 @@ class HostOperations:
     def restore(self, snapshot: Snapshot, *, force: bool) -> None:
         """Sets up servers that have lost their data, and gives both clusters the states of the
         snapshot. `force`: also where servers still have data."""
-        phases, name = Phases(), self.environment.name
+        name = self.environment.name
+        phases = Phases(f"restore {name}")
         inputs = load_inputs(self.environment.checkout, name)
         must_sign_now(inputs)
         plan = make_plan(inputs)

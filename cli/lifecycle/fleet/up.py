@@ -34,7 +34,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
     """Asks no model a question, because the gateway may not be reachable from here. The program's
     gates have waited for every replica. Hosts that are `admitted_again` are set up and admitted as
     if they were new."""
-    phases = Phases()
+    phases = Phases(f"up {environment.name}")
     must_have_plugins(environment)
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)

@@ -13,7 +13,7 @@ from cli.clusters.nomad import Nomad
 from cli.console import say
 from cli.environment import Environment
 from cli.lifecycle.local import agents
-from cli.progress import REPEAT_S, Phases
+from cli.progress import Phases, telling
 from cli.pulumi.locks import clear_stale_locks, exclusive
 from cli.pulumi.state import forget
 
@@ -23,7 +23,7 @@ DRAIN_S = 30.0  # time for requests in flight; then the processes are ended
 def down(environment: Environment) -> None:
     """Stops jobs through Nomad if it answers, then removes every process, mount and folder of the
     environment, and the stack."""
-    phases = Phases()
+    phases = Phases(f"down {environment.name}")
     with exclusive(environment):
         clear_stale_locks(environment)
         applied = recorded(environment)
@@ -56,15 +56,10 @@ def _stop_jobs(environment: Environment, applied: Applied | None) -> None:
 
 
 def _wait_for_end(nomad: Nomad) -> None:
-    shown_s = started_s = time.monotonic()
-    index = 0
-    while (left_s := started_s + DRAIN_S - time.monotonic()) > 0:
-        running, index = nomad.watch_running(index, wait_s=max(1, round(min(left_s, REPEAT_S))))
-        if not running:
-            return
-        if time.monotonic() - shown_s >= REPEAT_S:
-            shown_s = time.monotonic()
-            say(f"  {running} tasks are still stopping")
+    deadline_s, index, running = time.monotonic() + DRAIN_S, 0, 1
+    with telling(lambda: f"tasks that are still stopping: {running}"):
+        while running and (left_s := deadline_s - time.monotonic()) > 0:
+            running, index = nomad.watch_running(index, wait_s=max(1, round(left_s)))
 
 
 def _remove_folders(environment: Environment) -> None:

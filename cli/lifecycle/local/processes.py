@@ -15,7 +15,7 @@ from cli.views.gateway_line import gateway_line
 
 def start(environment: Environment) -> None:
     applied = require(environment)
-    phases = Phases()
+    phases = Phases(f"start {environment.name}")
     with exclusive(environment):
         environment.make_folders()  # the scratch folder does not survive a reboot
         with phases.phase("agents", "Consul and Nomad"):

@@ -34,7 +34,7 @@ ANSWER_TOKENS = 24
 
 
 def up(environment: Environment) -> Report:
-    phases = Phases()
+    phases = Phases(f"up {environment.name}")
     if kind := known_kind(environment):  # otherwise it is printed once Pulumi is installed
         say(f"{environment.name}: {describe(environment, kind)}")
     with phases.phase("checks", "this machine"):

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests.unit.cli.live.terminal import terminal
 from tests.unit.toolchain.stand_ins import put_program
 from tests.unit.toolchain.wheels import put_wheel
 from tests.waiting import HANG_S
@@ -251,6 +252,41 @@ def script() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
+
+
+def report_a_minute(script: ModuleType) -> None:
+    show = script.Progress()
+    for elapsed_s in range(65):
+        show("root", "installing", float(elapsed_s), f"package {elapsed_s}")
+    show("root", "ready", 65.0, "")
+
+
+def test_a_log_is_told_of_each_state_of_the_environment_and_every_thirty_seconds(
+    script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report_a_minute(script)
+    assert [line.rstrip() for line in capsys.readouterr().err.splitlines()] == [
+        "slipway:    0 s  installing  package 0",
+        "slipway:   30 s  installing  package 30",
+        "slipway:   60 s  installing  package 60",
+        "slipway:   65 s  ready",
+    ]
+
+
+def test_a_terminal_shows_the_environment_in_one_line_that_goes_away(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    with terminal(columns=30) as screen:
+        with open(os.dup(screen.device), "w") as device:  # noqa: PTH123
+            monkeypatch.setattr("sys.stderr", device)
+            script.Progress()("root", "installing", 7.0, "a package with a long name")
+            assert screen.shown == ["slipway:    7 s  installing"]
+            script.say("a message")
+            report_a_minute(script)
+        assert screen.shown == ["slipway: a message"]
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize(

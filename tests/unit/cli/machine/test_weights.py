@@ -118,7 +118,7 @@ def test_each_step_is_shown_with_the_bytes_that_have_come(
     put_program(environment, said(*events))
     assert prepare(environment, model) == [
         ("weights of tiny", "waiting for lock", ""),
-        ("weights of tiny", "downloading", "12 MB of 87 MB"),
+        ("weights of tiny", "downloading", "12 of 87 MB"),
         ("weights of tiny", "downloading", "12 MB"),
         ("weights of tiny", "ready", ""),
     ]

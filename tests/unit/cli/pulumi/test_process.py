@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.lifecycle.local.backend import own_pulumi, prepare_stack
+from cli.progress import board
 from cli.pulumi.plugins import prepare_plugins
 from cli.pulumi.process import is_news
+from cli.pulumi.resource_rows import resource_row
 from cli.pulumi.state import read_state
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
@@ -344,23 +345,76 @@ def wait_for_line(line: str, log: Path) -> None:
     until(lambda: log.exists() and line in log.read_text(), line, log=log)
 
 
-def test_a_silent_pulumi_is_reported(
-    stand_in: StandIn,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+OUTPUT = """\
+Updating (dev):
+
+ +  slipway:index:Platform platform creating (0s)
+ +  command:local:Command node-cpu-0 creating (0s)
+@ updating....
+ +  command:local:Command node-cpu-0 creating (2s) consul on cpu-0: answers after 1.4 s
+ +  command:local:Command node-cpu-0 created (4s) nomad on cpu-0: answers after 0.9 s
+ ~  nomad:index:Job envoy updating (0s) [diff: ~jobspec]
+ ~  nomad:index:Job envoy updating (1s) warning: it is slow
+ ~  nomad:index:Job envoy updated (1s)
+ ++ nomad:index:Job model-a creating replacement (0s)
+ ++ nomad:index:Job model-a **creating failed** error: no such pool
+ +  slipway:index:Platform platform created (4s)
+"""
+
+
+def test_a_log_gets_a_line_of_each_resource_once_it_has_changed_and_every_trouble(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = tmp_path / "told"
-
-    def tell(text: str) -> None:
-        say(text)
-        told.touch()
-
-    monkeypatch.setattr("cli.pulumi.process.REPEAT_S", 0.1)
-    monkeypatch.setattr("cli.pulumi.process.say", tell)
-    stand_in.does(f"for _ in $(seq 500); do [ -e '{told}' ] && break; sleep 0.02; done")
+    stand_in.log.with_name("printed").write_text(OUTPUT)
+    stand_in.does(f"cat {stand_in.log.with_name('printed')}")
     stand_in.pulumi.up(log=stand_in.log)
-    assert "pulumi is running" in capsys.readouterr().err
+    assert [line.strip() for line in capsys.readouterr().err.splitlines()] == [
+        "Updating (dev):",
+        "+  command:local:Command node-cpu-0 created (4s) nomad on cpu-0: answers after 0.9 s",
+        "~  nomad:index:Job envoy updating (1s) warning: it is slow",
+        "~  nomad:index:Job envoy updated (1s)",
+        "++ nomad:index:Job model-a **creating failed** error: no such pool",
+    ]
+    assert board.work().operations == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "progress"),
+    [
+        (" +  random:index:RandomPassword seed created (0.01s) ", "created", "changed"),
+        (" ++ nomad:index:Job a creating replacement (0s) ", "creating replacement", "changing"),
+        (" +- nomad:index:Job a replaced (0.00s) ", "replaced", "changed"),
+        (" -- nomad:index:Job a deleting original (0s) ", "deleting original", "changing"),
+        (" -  pulumi:providers:nomad nomad deleted (0.2s) the end", "deleted", "changed"),
+        (" +  nomad:index:Job a **creating failed** error: no pool", "creating failed", "failed"),
+    ],
+)
+def test_rows_of_resources_are_read(line: str, state: str, progress: str) -> None:
+    row = resource_row(f"{line}\n")
+    assert row is not None
+    assert (row.state, row.progress) == (state, progress)
+    assert row.must_be_read is (progress == "failed")
+
+
+def test_what_a_command_says_is_read_without_the_differences() -> None:
+    row = resource_row(" ~  command:local:Command a updating (1s) [diff: ~create]; 1 of 2 answer")
+    assert row is not None
+    assert (row.key, row.said) == ("command:local:Command a", "1 of 2 answer")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Diagnostics:",
+        "  nomad:index:Job (a):",
+        "    error: no such pool",
+        "    pulumi:pulumi:Stack slipway-dev running Traceback (most recent call last):",
+        "Resources:",
+        "    + 32 created",
+    ],
+)
+def test_other_lines_are_no_rows_of_resources(line: str) -> None:
+    assert resource_row(line) is None
 
 
 def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
