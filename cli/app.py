@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "fit": "Say whether a model fits, what remains for requests, and what would fit.",
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
+    "ui": "Show the platform on a page in the browser, with a chat box.",
     "chat": "Ask a model through the gateway and stream its answer.",
     "logs": "Show what a replica prints, or an agent of a host.",
     "hosts": "Show each host: its state in the clusters, its disk, certificate and units.",

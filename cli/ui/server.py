@@ -1,0 +1,146 @@
+"""The application: the page, its live updates, and the platform's own pages behind it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import anyio.to_thread
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from cli.applied import Applied
+from cli.clusters.consul import Consul
+from cli.clusters.nomad import Nomad
+from cli.environment import Environment
+from cli.ui import rendering
+from cli.ui.charts import charts
+from cli.ui.chat import CHAT, Chat
+from cli.ui.guard import Guard, within
+from cli.ui.live import Latest, Observes, events
+from cli.ui.origins import Origin
+from cli.ui.proxy.forward import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, Forward
+from cli.ui.session import ENTER, Session, Sessions
+
+STATIC = Path(__file__).with_name("static")
+LONGEST_FILTER = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the application is made of."""
+
+    environment: Environment
+    applied: Applied
+    observer: Observes
+    when_silent: str
+    origins: Mapping[str, Origin]
+    sessions: Sessions
+
+
+def application(site: Site) -> ASGIApp:
+    """The application behind its guard."""
+    clients = _clients(site.applied)
+    apps: dict[str, ASGIApp] = {
+        "": _page(site, clients),
+        "nomad": Forward("nomad", clients["nomad"], lambda: _token(site.environment, Nomad)),
+        "consul": Forward("consul", clients["consul"], lambda: _token(site.environment, Consul)),
+        "prometheus": Forward("prometheus", clients["prometheus"]),
+    }
+    return Guard(site.origins, site.sessions, apps)
+
+
+def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
+    latest = Latest(observer=site.observer, when_silent=site.when_silent)
+
+    async def front(request: Request) -> Response:
+        page, session = await latest.page(_filter(request)), _session(request)
+        return HTMLResponse(rendering.front(page, csrf=session.csrf))
+
+    async def stream(request: Request) -> Response:
+        return StreamingResponse(events(latest, _filter(request)), media_type="text/event-stream")
+
+    async def figures(_request: Request) -> Response:
+        try:
+            return JSONResponse(await anyio.to_thread.run_sync(charts, site.applied))
+        except httpx.HTTPError as error:
+            text = f"Prometheus does not answer: {error or type(error).__name__}\n"
+            return PlainTextResponse(text, status_code=502)
+
+    async def opened(request: Request) -> Response:
+        """Leads to a page of Nomad, Consul or Prometheus, which is an origin with its own
+        session."""
+        name = request.path_params["name"]
+        origin = next((each for each in site.origins.values() if each.upstream == name), None)
+        if not name or origin is None:
+            return PlainTextResponse("There is no such page.\n", status_code=404)
+        query = {
+            "token": site.sessions.token_for(origin),
+            "to": within(request.query_params.get("to", "/")),
+        }
+        return RedirectResponse(f"{origin.url}{ENTER}?{urlencode(query)}", status_code=303)
+
+    @asynccontextmanager
+    async def closing(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        for client in clients.values():
+            await client.aclose()
+
+    return Starlette(
+        routes=[
+            Route("/", front),
+            Route("/events", stream),
+            Route("/charts", figures),
+            Route("/open/{name}", opened),
+            Route(CHAT, Chat(site.applied).answer, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        lifespan=closing,
+    )
+
+
+def _clients(applied: Applied) -> dict[str, httpx.AsyncClient]:
+    addresses = {
+        "nomad": applied.nomad,
+        "consul": applied.consul,
+        "prometheus": applied.prometheus,
+    }
+    return {
+        name: httpx.AsyncClient(
+            base_url=address,
+            timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            limits=httpx.Limits(max_connections=None),  # many wait for changes
+            trust_env=False,
+            verify=applied.verified(address),
+        )
+        for name, address in addresses.items()
+    }
+
+
+def _token(environment: Environment, api: type[Nomad] | type[Consul]) -> dict[str, str]:
+    token = environment.token(api.__name__.lower())
+    return {api.AUTHORIZATION_HEADER: token} if token else {}
+
+
+def _session(request: Request) -> Session:
+    session: Session = request.state.session
+    return session
+
+
+def _filter(request: Request) -> str:
+    return request.query_params.get("name", "").strip()[:LONGEST_FILTER]
