@@ -13,9 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cli.ui.chat import CHAT
 from cli.ui.origins import Origin
 from cli.ui.policy import headers_of
+from cli.ui.proxy.allowed import JOB_STATUSES, READING
+from cli.ui.proxy.rights import AUTHORIZE
 from cli.ui.rendering import moving_on
 from cli.ui.session import ENTER, Sessions
 
+# What is asked with a body, and changes nothing.
+_ASKING = {"": {CHAT}, "nomad": {JOB_STATUSES}, "consul": {AUTHORIZE}}
 NO_SESSION = (
     "This page belongs to the browser that opened the address printed by slipway ui; each address"
     " works once. End the command with Ctrl-C and start it again for another.\n"
@@ -23,8 +27,8 @@ NO_SESSION = (
 
 
 class Guard:
-    """Answers only requests for one of the `origins`, by a browser with a session there, that read
-    (or ask a model, which `chat` checks again). Everything else is refused here.
+    """Answers only requests for one of the `origins`, by a browser with a session there, that
+    change nothing. Everything else is refused here.
 
     `apps` answer for the page ("") and for each upstream.
     """
@@ -61,9 +65,12 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers, origin: Origin) -> Response | None:
         """The answer to a request that gets no further; None for one that does."""
         method, path = scope["method"], scope["path"]
-        if method not in {"GET", "HEAD"} and (origin.upstream, method, path) != ("", "POST", CHAT):
+        asks = method == "POST" and path in _ASKING.get(origin.upstream, ())
+        if method not in READING and not asks:
             text = f"{method} is refused: this page only reads.\n"
             return PlainTextResponse(text, status_code=405, headers={"Allow": "GET, HEAD"})
+        if asks and headers.get("origin") != origin.url:
+            return PlainTextResponse("Other sites get nothing.\n", status_code=403)
         if path == ENTER:
             return self._entered(scope, origin)
         if self._sessions.of(cookie_parser(headers.get("cookie", "")), origin) is None:

@@ -49,6 +49,7 @@ class ModelRow:
     state: State
     ready: bool
     routed: bool
+    running: int  # replicas
     replicas: str  # "2 of 3"
     bounds: str  # "1 to 4"
     why: str

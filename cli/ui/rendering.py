@@ -47,6 +47,10 @@ def moving_on(place: str) -> str:
     return _html("moving_on.html", place=place)
 
 
+def no_page(reason: str) -> str:
+    return _html("no_page.html", reason=reason)
+
+
 def answer_head(model: str, prompt: str) -> str:
     """The page of an answer up to where the answer begins, for browsers without JavaScript."""
     return _html("answer_head.html", model=model, prompt=prompt)

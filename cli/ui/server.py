@@ -39,6 +39,7 @@ from cli.ui.session import ENTER, Session, Sessions
 
 STATIC = Path(__file__).with_name("static")
 LONGEST_FILTER = 100
+FIRST_PAGES = {"nomad": "/ui/jobs", "consul": "/ui/", "prometheus": "/query"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +87,14 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
         """Leads to a page of Nomad, Consul or Prometheus, which is an origin with its own
         session."""
         name = request.path_params["name"]
-        origin = next((each for each in site.origins.values() if each.upstream == name), None)
-        if not name or origin is None:
+        if name not in FIRST_PAGES:
             return PlainTextResponse("There is no such page.\n", status_code=404)
+        if lack := await _lack(name, clients[name]):
+            return HTMLResponse(rendering.no_page(lack), status_code=502)
+        origin = next(each for each in site.origins.values() if each.upstream == name)
         query = {
             "token": site.sessions.token_for(origin),
-            "to": within(request.query_params.get("to", "/")),
+            "to": within(request.query_params.get("to", FIRST_PAGES[name])),
         }
         return RedirectResponse(f"{origin.url}{ENTER}?{urlencode(query)}", status_code=303)
 
@@ -111,6 +114,20 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         lifespan=closing,
+    )
+
+
+async def _lack(name: str, client: httpx.AsyncClient) -> str:
+    """Why there is no page to lead to; empty if there is one."""
+    try:
+        answer = await client.get(FIRST_PAGES[name], timeout=CONNECT_TIMEOUT_S)
+    except httpx.HTTPError as error:
+        return f"{name.capitalize()} does not answer: {error or type(error).__name__}"
+    if answer.is_success:
+        return ""
+    return (
+        f"This build of {name.capitalize()} has no pages. One from the vendor's archive has them:"
+        " docs/tools.md says where tools come from, and slipway up replaces this one."
     )
 
 

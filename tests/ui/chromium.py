@@ -32,7 +32,9 @@ def missing_to_run() -> str:
     if shutil.which("chromium"):
         return ""
     if os.geteuid():
-        return "this machine has no Chromium (apt-get install chromium), and only root can unpack it"
+        return (
+            "this machine has no Chromium (apt-get install chromium), and only root can unpack it"
+        )
     for program in ("apt-get", "unshare"):
         if shutil.which(program) is None:
             return f"this machine has no Chromium, and unpacking it needs the program {program}"

@@ -20,6 +20,7 @@ from tests.unit.cli.documents import model_document, plan_document, status_docum
 
 TOKEN = "a-management-token"
 STARTED_NS = 1_795_956_212_765_429_207
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 PIECES = ("Paris", " is the", " capital <b>of</b>", " France.")
 
 
@@ -250,8 +251,6 @@ def _server(platform: FakePlatform, name: str) -> Iterator[int]:
             if self.command != "HEAD":
                 self.wfile.write(text.encode())
 
-        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = handle_any
-
         def _stream(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
@@ -267,6 +266,8 @@ def _server(platform: FakePlatform, name: str) -> Iterator[int]:
         def log_message(self, *_: Any) -> None:
             pass
 
+    for method in METHODS:
+        setattr(Handler, f"do_{method}", Handler.handle_any)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -35,9 +35,7 @@ class ServedPage:
         return f"http://127.0.0.1:{self.port}"
 
     def origin(self, upstream: str) -> Origin:
-        return next(
-            each for each in origins(self.port).values() if each.upstream == upstream
-        )
+        return next(each for each in origins(self.port).values() if each.upstream == upstream)
 
     def another_address(self, upstream: str = "") -> str:
         """One more address with a token, as if the command had been started again."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 READING = frozenset({"GET", "HEAD"})
+JOB_STATUSES = "/v1/jobs/statuses"  # Nomad's page posts the IDs of the jobs that it shows
 
 _NAME = r"[^/]+"
 _JOB = rf"{_NAME}(?:/(?:periodic|dispatch)-{_NAME})?"  # runs of a job have a slash in their names
@@ -48,7 +49,7 @@ _ALLOWED: Mapping[str, Sequence[str]] = {
     ),
     "consul": (
         r"/ui(?:/.*)?",
-        r"/v1/internal/ui/(?:catalog-overview|metrics-proxy/.*|nodes|services|exported-services)",
+        r"/v1/internal/ui/(?:catalog-overview|nodes|services|exported-services)",
         rf"/v1/internal/ui/(?:node|service-topology|gateway-services-nodes)/{_NAME}",
         r"/v1/catalog/(?:datacenters|nodes|services)",
         rf"/v1/catalog/(?:node|service)/{_NAME}",
@@ -82,8 +83,9 @@ _AMBIGUOUS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|//|[\\%\x00-\x20\x7f]")
 def is_allowed(upstream: str, method: str, raw_path: str) -> bool:
     """Whether a request may be sent on; `raw_path` is the path as it came, still encoded."""
     path = unquote(raw_path, errors="replace")
+    asks = (upstream, method, path) == ("nomad", "POST", JOB_STATUSES)
     return (
-        method in READING
+        (method in READING or asks)
         and not _AMBIGUOUS.search(path)
         and _PATTERNS[upstream].fullmatch(path) is not None
     )

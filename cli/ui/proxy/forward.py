@@ -7,18 +7,28 @@ from urllib.parse import quote
 
 import httpx
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cli.ui.proxy.allowed import is_allowed
+from cli.ui.proxy.rights import own_answer
 
 CONNECT_TIMEOUT_S = 5.0
 # Pages of Nomad and Consul wait for changes: these servers answer after 10 minutes at the latest.
 READ_TIMEOUT_S = 660.0
+LONGEST_BODY = 1_000_000  # bytes: the IDs of all jobs
 
 # Nothing else passes: no cookie, no token of the browser's, no upgrade to another protocol.
 _SENT_ON = frozenset(
-    {"accept", "accept-encoding", "accept-language", "if-modified-since", "if-none-match", "range"}
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "content-type",
+        "if-modified-since",
+        "if-none-match",
+        "range",
+    }
 )
 _SENT_BACK = frozenset(
     {
@@ -53,6 +63,10 @@ class Forward:
     async def _answer(self, request: Request) -> Response:
         raw_path = request.scope["raw_path"].decode("ascii", "replace")
         name = self._upstream.capitalize()
+        asked = await _asked(request)
+        own = own_answer(self._upstream, request.scope["path"], asked)
+        if own is not None:
+            return JSONResponse(own)
         if not is_allowed(self._upstream, request.method, raw_path):
             text = f"{request.method} {raw_path} is not sent on to {name}: this page only reads.\n"
             return PlainTextResponse(text, status_code=403)
@@ -64,6 +78,7 @@ class Forward:
                 **{key: value for key, value in request.headers.items() if key in _SENT_ON},
                 **self._authorization(),
             },
+            content=asked or None,
         )
         try:
             answer = await self._client.send(sent, stream=True)
@@ -75,6 +90,14 @@ class Forward:
             status_code=answer.status_code,
             headers=_sent_back(answer.headers),
         )
+
+
+async def _asked(request: Request) -> bytes:
+    """The body of the few requests that may have one."""
+    if request.method != "POST":
+        return b""
+    length = request.headers.get("content-length", "0")
+    return await request.body() if length.isdigit() and int(length) <= LONGEST_BODY else b""
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
