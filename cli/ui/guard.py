@@ -86,8 +86,9 @@ class Guard:
         its own: after a redirect the visit would still be the other site's from which the address
         was opened, and browsers would hold a strict cookie back."""
         query = QueryParams(scope["query_string"])
-        session = self._sessions.exchange(query.get("token", ""), origin)
-        if session is None or scope["method"] != "GET":
+        opened = scope["method"] == "GET"  # what previews an address does not use it up
+        session = self._sessions.exchange(query.get("token", ""), origin) if opened else None
+        if session is None:
             return PlainTextResponse(NO_SESSION, status_code=401)
         answer = HTMLResponse(moving_on(within(query.get("to", "/"))))
         answer.set_cookie(origin.cookie, session.id, httponly=True, samesite="strict", path="/")

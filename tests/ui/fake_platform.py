@@ -230,6 +230,7 @@ def _model(name: str) -> dict[str, Any]:
 def _server(platform: FakePlatform, name: str) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer is sent at once: in parts, each would wait for the last one's ACK
 
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -250,6 +251,7 @@ def _server(platform: FakePlatform, name: str) -> Iterator[int]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(text.encode())
+            self.wfile.flush()
 
         def _stream(self) -> None:
             self.send_response(200)

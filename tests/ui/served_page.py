@@ -42,20 +42,18 @@ class ServedPage:
         origin = self.origin(upstream)
         return f"/enter?token={self.sessions.token_for(origin)}"
 
-    def visitor(self, upstream: str = "") -> httpx.Client:
+    @contextmanager
+    def visitor(self, upstream: str = "") -> Iterator[httpx.Client]:
         """A client with a session at an origin, which it names in each request."""
-        client = httpx.Client(
-            base_url=self.url,
-            headers={"Host": self.origin(upstream).host},
-            timeout=HANG_S,
-            trust_env=False,
-        )
-        entered = client.get(self.another_address(upstream)).raise_for_status()
-        # httpx keeps cookies by the address that it connects to, browsers by the name.
-        cookie = entered.headers["set-cookie"].partition(";")[0]
-        client.headers["Cookie"] = cookie
-        client.cookies.clear()
-        return client
+        headers = {"Host": self.origin(upstream).host}
+        with httpx.Client(
+            base_url=self.url, headers=headers, timeout=HANG_S, trust_env=False, verify=False
+        ) as client:
+            entered = client.get(self.another_address(upstream)).raise_for_status()
+            # httpx keeps cookies by the address that it connects to, browsers by the name.
+            client.headers["Cookie"] = entered.headers["set-cookie"].partition(";")[0]
+            client.cookies.clear()
+            yield client
 
 
 @contextmanager
