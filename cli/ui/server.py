@@ -34,7 +34,8 @@ from cli.ui.chat import CHAT, Chat
 from cli.ui.guard import Guard, within
 from cli.ui.live import Latest, Observes, events
 from cli.ui.origins import Origin
-from cli.ui.proxy.forward import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, Forward
+from cli.ui.proxy.clients import CONNECT_TIMEOUT_S, clients_of
+from cli.ui.proxy.forward import Forward
 from cli.ui.session import ENTER, Session, Sessions
 
 STATIC = Path(__file__).with_name("static")
@@ -56,7 +57,7 @@ class Site:
 
 def application(site: Site) -> ASGIApp:
     """The application behind its guard."""
-    clients = _clients(site.applied)
+    clients = clients_of(site.applied)
     apps: dict[str, ASGIApp] = {
         "": _page(site, clients),
         "nomad": Forward("nomad", clients["nomad"], lambda: _token(site.environment, Nomad)),
@@ -129,24 +130,6 @@ async def _lack(name: str, client: httpx.AsyncClient) -> str:
         f"This build of {name.capitalize()} has no pages. One from the vendor's archive has them:"
         " docs/tools.md says where tools come from, and slipway up replaces this one."
     )
-
-
-def _clients(applied: Applied) -> dict[str, httpx.AsyncClient]:
-    addresses = {
-        "nomad": applied.nomad,
-        "consul": applied.consul,
-        "prometheus": applied.prometheus,
-    }
-    return {
-        name: httpx.AsyncClient(
-            base_url=address,
-            timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=None),  # many wait for changes
-            trust_env=False,
-            verify=applied.verified(address),
-        )
-        for name, address in addresses.items()
-    }
 
 
 def _token(environment: Environment, api: type[Nomad] | type[Consul]) -> dict[str, str]:

@@ -13,9 +13,6 @@ from starlette.types import Receive, Scope, Send
 from cli.ui.proxy.allowed import is_allowed
 from cli.ui.proxy.rights import own_answer
 
-CONNECT_TIMEOUT_S = 5.0
-# Pages of Nomad and Consul wait for changes: these servers answer after 10 minutes at the latest.
-READ_TIMEOUT_S = 660.0
 LONGEST_BODY = 1_000_000  # bytes: the IDs of all jobs
 
 # Nothing else passes: no cookie, no token of the browser's, no upgrade to another protocol.
