@@ -13,6 +13,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import (
+    FileResponse,
     HTMLResponse,
     JSONResponse,
     PlainTextResponse,
@@ -27,7 +28,9 @@ from starlette.types import ASGIApp
 from cli.applied import Applied
 from cli.clusters.consul import Consul
 from cli.clusters.nomad import Nomad
+from cli.console import say
 from cli.environment import Environment
+from cli.errors import CliError
 from cli.ui import rendering
 from cli.ui.charts import charts
 from cli.ui.chat import CHAT, Chat
@@ -99,6 +102,9 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
         }
         return RedirectResponse(f"{origin.url}{ENTER}?{urlencode(query)}", status_code=303)
 
+    async def icon(_request: Request) -> Response:
+        return FileResponse(STATIC / "icon.svg")
+
     @asynccontextmanager
     async def closing(_app: Starlette) -> AsyncIterator[None]:
         yield
@@ -112,8 +118,10 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
             Route("/charts", figures),
             Route("/open/{name}", opened),
             Route(CHAT, Chat(site.applied).answer, methods=["POST"]),
+            Route("/favicon.ico", icon),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
+        exception_handlers={CliError: _unanswered, Exception: _defect},
         lifespan=closing,
     )
 
@@ -130,6 +138,18 @@ async def _lack(name: str, client: httpx.AsyncClient) -> str:
         f"This build of {name.capitalize()} has no pages. One from the vendor's archive has them:"
         " docs/tools.md says where tools come from, and slipway up replaces this one."
     )
+
+
+def _unanswered(_request: Request, error: Exception) -> Response:
+    """The platform answers what this command does not read."""
+    return HTMLResponse(rendering.no_page(str(error)), status_code=502)
+
+
+def _defect(request: Request, error: Exception) -> Response:
+    """Said in the terminal as well: nothing else logs it."""
+    text = f"{request.url.path}: {type(error).__name__}: {error}"
+    say(f"slipway ui: a defect of Slipway: {text}", style="red")
+    return HTMLResponse(rendering.no_page(f"A defect of Slipway: {text}"), status_code=500)
 
 
 def _token(environment: Environment, api: type[Nomad] | type[Consul]) -> dict[str, str]:

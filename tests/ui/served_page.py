@@ -11,8 +11,10 @@ from pathlib import Path
 import httpx
 import uvicorn
 
+from cli.environment import Environment
 from cli.hosts.troubles import HERE
 from cli.ui.listening import listen
+from cli.ui.live import Observes
 from cli.ui.observation import Observer
 from cli.ui.origins import Origin, origins
 from cli.ui.server import Site, application
@@ -25,7 +27,7 @@ from tests.waiting import HANG_S, until
 @dataclass(frozen=True, kw_only=True)
 class ServedPage:
     platform: FakePlatform
-    observer: Observer
+    environment: Environment
     sessions: Sessions
     port: int
     address: str  # with the token
@@ -58,31 +60,43 @@ class ServedPage:
 
 @contextmanager
 def served(models: list[str], folder: Path) -> Iterator[ServedPage]:
-    with running(models, folder) as (platform, environment):
-        sockets = listen(None)
-        port = sockets[0].getsockname()[1]
-        sessions, named = Sessions(), origins(port)
-        observer = Observer(environment=environment, applied=platform.applied, fixes=HERE)
-        site = Site(
+    """The page of a whole platform."""
+    with (
+        running(models, folder) as (platform, environment),
+        served_by(platform, environment) as page,
+    ):
+        yield page
+
+
+@contextmanager
+def served_by(
+    platform: FakePlatform, environment: Environment, observer: Observes | None = None
+) -> Iterator[ServedPage]:
+    """With another observer than the command's, if one is given."""
+    sockets = listen(None)
+    port = sockets[0].getsockname()[1]
+    sessions, named = Sessions(), origins(port)
+    observer = observer or Observer(environment=environment, applied=platform.applied, fixes=HERE)
+    site = Site(
+        environment=environment,
+        applied=platform.applied,
+        observer=observer,
+        when_silent="stopped",
+        origins=named,
+        sessions=sessions,
+    )
+    server = uvicorn.Server(configuration(application(site)))
+    thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
+    thread.start()
+    until(lambda: server.started, "the page to be served")
+    try:
+        yield ServedPage(
+            platform=platform,
             environment=environment,
-            applied=platform.applied,
-            observer=observer,
-            when_silent="stopped",
-            origins=named,
             sessions=sessions,
+            port=port,
+            address=first_address(named, sessions),
         )
-        server = uvicorn.Server(configuration(application(site)))
-        thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
-        thread.start()
-        until(lambda: server.started, "the page to be served")
-        try:
-            yield ServedPage(
-                platform=platform,
-                observer=observer,
-                sessions=sessions,
-                port=port,
-                address=first_address(named, sessions),
-            )
-        finally:
-            server.should_exit = True
-            thread.join(HANG_S)
+    finally:
+        server.should_exit = True
+        thread.join(HANG_S)

@@ -102,7 +102,7 @@ def figures_of(shown: Page, section: str) -> list[list[str]]:
 
 def status_of(page: ServedPage) -> dict[str, Any]:
     """The document of `slipway status --json`."""
-    return take_snapshot(page.observer.environment, page.platform.applied, HERE)
+    return take_snapshot(page.environment, page.platform.applied, HERE)
 
 
 def test_its_figures_are_those_of_status(browser: Browser, either: ServedPage) -> None:
