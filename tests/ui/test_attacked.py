@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from cli.ui.origins import PROXIED
+from tests.ui.attacks import REFUSED
 from tests.ui.fake_platform import METHODS, TOKEN
 from tests.ui.served_page import ServedPage, served
 
@@ -186,73 +187,6 @@ def test_methods_that_change_things_are_refused(
             answer = visitor.request(method, path, headers={"Origin": origin.url}, content=b"{}")
             assert answer.status_code == 405, path
     assert [each for each in page.platform.seen if each.path != "/v1/jobs?meta=true"] == []
-
-
-REFUSED = {
-    "nomad": [
-        "/v1/acl/tokens",
-        "/v1/acl/token/d1fe3028-34bb-0628-8e83-11eb9a86da07",
-        "/v1/vars",
-        "/v1/var/nomad/jobs/x",
-        "/v1/agent/self",
-        "/v1/agent/monitor",
-        "/v1/agent/pprof/heap",
-        "/v1/operator/snapshot",
-        "/v1/operator/raft/configuration",
-        "/v1/operator/keyring/keys",
-        "/v1/client/allocation/4bb239af/exec?task=server&command=%5B%22sh%22%5D",
-        "/v1/client/fs/cat/4bb239af?path=server/secrets/key.pem",
-        "/v1/client/fs/ls/4bb239af?path=/",
-        "/v1/client/fs/stream/4bb239af?path=x",
-        "/v1/client/gc",
-        "/v1/job/x/plan",
-        "/v1/job/x%2Fplan",
-        "/v1/jobs/../vars",
-        "/v1/jobs/%2e%2e/vars",
-        "/v1/job/%2e%2e%2fvars",
-        "/v1/job/..%252fvars",
-        "/ui/../v1/vars",
-        "/ui/%2e%2e/v1/vars",
-        "/ui//v1/vars",
-        "//v1/vars",
-        "/v1/jobs%00",
-        "/v1/jobs%0d%0aX-Nomad-Token:x",
-        "/V1/VARS",
-        "/v1/system/gc",
-        "/v1/event/stream",
-        "/metrics",
-        "/oidc/callback",
-    ],
-    "consul": [
-        "/v1/kv/slipway/routes",
-        "/v1/kv/?recurse",
-        "/v1/acl/tokens",
-        "/v1/acl/token/self",
-        "/v1/agent/self",
-        "/v1/agent/monitor",
-        "/v1/agent/connect/ca/leaf/x",
-        "/v1/config/proxy-defaults",
-        "/v1/connect/ca/configuration",
-        "/v1/operator/keyring",
-        "/v1/session/list",
-        "/v1/snapshot",
-        "/v1/txn",
-        "/ui/../v1/kv/x",
-        "/ui/%2e%2e/v1/kv/x",
-    ],
-    "prometheus": [
-        "/api/v1/status/config",
-        "/api/v1/admin/tsdb/delete_series?match[]=up",
-        "/api/v1/admin/tsdb/snapshot",
-        "/api/v1/read",
-        "/api/v1/write",
-        "/-/reload",
-        "/-/quit",
-        "/debug/pprof/heap",
-        "/federate?match[]=up",
-        "/assets/../api/v1/admin/tsdb/snapshot",
-    ],
-}
 
 
 @pytest.mark.parametrize(
