@@ -123,6 +123,12 @@ def recorded(environment: Environment) -> Applied | None:
     return _of(environment, document)
 
 
+def current(environment: Environment, otherwise: Applied) -> Applied:
+    """The recorded plan, which an `up` may have changed since a long command began; `otherwise` for
+    an environment that is not recorded here."""
+    return recorded(environment) or otherwise
+
+
 def _of(environment: Environment, document: Mapping[str, Any]) -> Applied:
     return from_document(document, operator=environment.operator, checkout=environment.checkout)
 

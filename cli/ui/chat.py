@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -38,7 +38,7 @@ class WrongQuestionError(Exception):
 class Chat:
     """Answers POST /chat: as events for a browser with JavaScript, as a page for others."""
 
-    def __init__(self, applied: Applied) -> None:
+    def __init__(self, applied: Callable[[], Applied]) -> None:
         self._applied = applied
 
     async def answer(self, request: Request) -> Response:
@@ -52,23 +52,25 @@ class Chat:
         if not own_form:
             return PlainTextResponse("Only this page's own form is answered.\n", status_code=403)
         try:
-            question = question_of(fields, self._applied)
+            applied = self._applied()
+            question = question_of(fields, applied)
         except WrongQuestionError as error:
             return PlainTextResponse(f"{error}\n", status_code=422)
         if EVENTS in request.headers.get("accept", ""):
-            return StreamingResponse(_as_events(self._pieces(question)), media_type=EVENTS)
+            return StreamingResponse(_as_events(_pieces(applied, question)), media_type=EVENTS)
         return StreamingResponse(
-            _as_page(question, self._pieces(question)), media_type="text/html; charset=utf-8"
+            _as_page(question, _pieces(applied, question)), media_type="text/html; charset=utf-8"
         )
 
-    def _pieces(self, question: Question) -> AsyncIterator[Piece]:
-        return stream_chat(
-            self._applied.gateway_http,
-            question.model.name,
-            question.prompt,
-            max_tokens=question.max_tokens,
-            tls=self._applied.tls,
-        )
+
+def _pieces(applied: Applied, question: Question) -> AsyncIterator[Piece]:
+    return stream_chat(
+        applied.gateway_http,
+        question.model.name,
+        question.prompt,
+        max_tokens=question.max_tokens,
+        tls=applied.tls,
+    )
 
 
 def _is_a_form(request: Request) -> bool:

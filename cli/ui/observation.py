@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
-from cli.applied import Applied
+from cli.applied import Applied, current
 from cli.clusters.nomad import Nomad
 from cli.clusters.served import Served, served
 from cli.clusters.snapshot import take_snapshot
@@ -65,42 +66,27 @@ class Observer:
 
     def observe(self) -> Observation:
         """Never raises for a part that does not answer: `status` says which ones do not."""
-        status = take_snapshot(self.environment, self.applied, self.fixes)
+        applied = current(self.environment, self.applied)
+        status = take_snapshot(self.environment, applied, self.fixes)
         silent = status["unreachable"]
-        jobs = self._jobs() if "nomad" not in silent else []
-        counts = tuple(self._counts_of(jobs))
+        with Nomad.of(self.environment, applied) as nomad:
+            jobs = _jobs(nomad) if "nomad" not in silent else []
+            counts = tuple(self._counts_of(nomad, jobs))
         return Observation(
             at_s=time.time(),
-            applied=self.applied,
+            applied=applied,
             status=status,
-            served=self._served() if "prometheus" not in silent else {},
+            served=_served(applied) if "prometheus" not in silent else {},
             counts=counts,
             submitted={job["ID"]: job["SubmitTime"] / 1e9 for job in jobs},
         )
 
-    def _served(self) -> Mapping[str, Served]:
-        try:
-            return served(self.applied)
-        except httpx.HTTPError:
-            return {}
-
-    def _jobs(self) -> list[dict[str, Any]]:
-        with Nomad.of(self.environment, self.applied) as nomad:
-            try:
-                return nomad.jobs()
-            except httpx.HTTPError:
-                return []
-
-    def _counts_of(self, jobs: Iterable[Mapping[str, Any]]) -> Iterable[JobCount]:
-        with Nomad.of(self.environment, self.applied) as nomad:
-            for job in jobs:
-                model = (job.get("Meta") or {}).get(MODEL_OF_JOB)
-                if model is None:
-                    continue
-                try:
+    def _counts_of(self, nomad: Nomad, jobs: Iterable[Mapping[str, Any]]) -> Iterator[JobCount]:
+        for job in jobs:
+            model = (job.get("Meta") or {}).get(MODEL_OF_JOB)
+            if model is not None:
+                with suppress(httpx.HTTPError):
                     yield self._count_of(nomad, job, model)
-                except httpx.HTTPError:
-                    continue
 
     def _count_of(self, nomad: Nomad, job: Mapping[str, Any], model: str) -> JobCount:
         changed, known = self._counts.get(job["ID"], (-1, None))
@@ -108,6 +94,20 @@ class Observer:
             known = job_count(job, model, nomad.scaling_of(job["ID"]))
             self._counts[job["ID"]] = job["JobModifyIndex"], known
         return known
+
+
+def _jobs(nomad: Nomad) -> list[dict[str, Any]]:
+    try:
+        return nomad.jobs()
+    except httpx.HTTPError:
+        return []
+
+
+def _served(applied: Applied) -> Mapping[str, Served]:
+    try:
+        return served(applied)
+    except httpx.HTTPError:
+        return {}
 
 
 def job_count(job: Mapping[str, Any], model: str, scaling: Mapping[str, Any]) -> JobCount:

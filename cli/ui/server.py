@@ -25,7 +25,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from cli.applied import Applied
+from cli.applied import Applied, current
 from cli.clusters.consul import Consul
 from cli.clusters.nomad import Nomad
 from cli.console import say
@@ -57,6 +57,9 @@ class Site:
     origins: Mapping[str, Origin]
     sessions: Sessions
 
+    def now(self) -> Applied:
+        return current(self.environment, self.applied)
+
 
 def application(site: Site) -> ASGIApp:
     """The application behind its guard."""
@@ -82,7 +85,7 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
 
     async def figures(_request: Request) -> Response:
         try:
-            return JSONResponse(await anyio.to_thread.run_sync(charts, site.applied))
+            return JSONResponse(await anyio.to_thread.run_sync(charts, site.now()))
         except httpx.HTTPError as error:
             text = f"Prometheus does not answer: {error or type(error).__name__}\n"
             return PlainTextResponse(text, status_code=502)
@@ -117,7 +120,7 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
             Route("/events", stream),
             Route("/charts", figures),
             Route("/open/{name}", opened),
-            Route(CHAT, Chat(site.applied).answer, methods=["POST"]),
+            Route(CHAT, Chat(site.now).answer, methods=["POST"]),
             Route("/favicon.ico", icon),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
