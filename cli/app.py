@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, str] = {
     "fit": "Say whether a model fits, what remains for requests, and what would fit.",
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
+    "ui": "Show the platform on a page in the browser, with a chat box.",
     "chat": "Ask a model through the gateway and stream its answer.",
     "connect": "Print the settings with which agents, SDKs and other clients use the gateway.",
     "bench": "Measure TTFT, TPOT and tokens per second of a model under load, beside the plan.",

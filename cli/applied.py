@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from cli.environment import Environment
 from cli.errors import CliError
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import SYSTEM, Endpoint
-from slipway.plan.platform import PROTOCOLS, STABLE, PlatformPlan
+from slipway.plan.platform import PROTOCOLS, STABLE, LatencyGoal, PlatformPlan, ScalingSpec
 from slipway.planner.engines.registry import ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedModel:
+    """A model as it was deployed. `scaling` is None in plans that do not say it."""
+
     name: str
     aliases: tuple[str, ...]
     job_id: str
@@ -29,6 +31,10 @@ class AppliedModel:
     drain_timeout_s: int
     simulated: bool
     protocols: tuple[str, ...]  # of slipway.plan.platform.PROTOCOLS
+    engine: str  # the kind in its model file
+    goal: LatencyGoal
+    scaling: ScalingSpec | None = None
+    members: int = 1  # allocations of one replica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,12 @@ def recorded(environment: Environment) -> Applied | None:
     except FileNotFoundError:
         return None
     return _of(environment, document)
+
+
+def current(environment: Environment, otherwise: Applied) -> Applied:
+    """The recorded plan, which an `up` may have changed since a long command began; `otherwise` for
+    an environment that is not recorded here."""
+    return recorded(environment) or otherwise
 
 
 def _of(environment: Environment, document: Mapping[str, Any]) -> Applied:
@@ -252,15 +264,27 @@ def _nodes(nodes: Iterable[Mapping[str, Any]]) -> tuple[AppliedNode, ...]:
 
 
 def _model(model: Mapping[str, Any], job_id: str, protocols: Iterable[str]) -> AppliedModel:
+    engine = model["replica"]["document"]["engine"]["kind"]
+    goal = model.get("goal") or {}
     return AppliedModel(
         name=model["name"],
         aliases=tuple(model["aliases"]),
         job_id=job_id,
         load_timeout_s=model["replica"]["load_timeout_s"],
         drain_timeout_s=model["replica"]["drain_timeout_s"],
-        simulated=ENGINES[model["replica"]["document"]["engine"]["kind"]].simulated,
+        simulated=ENGINES[engine].simulated,
         protocols=tuple(protocols),
+        engine=engine,
+        goal=LatencyGoal(ttft_p95_ms=goal.get("ttft_p95_ms"), tpot_p95_ms=goal.get("tpot_p95_ms")),
+        scaling=_scaling(model),
+        members=model["replica"].get("nodes", 1),
     )
+
+
+def _scaling(model: Mapping[str, Any]) -> ScalingSpec | None:
+    releases = {each["name"]: each for each in model.get("releases", ())}
+    found = releases.get(STABLE, {}).get("scaling")
+    return found and ScalingSpec(**{each.name: found[each.name] for each in fields(ScalingSpec)})
 
 
 def _endpoint(document: Mapping[str, Any]) -> Endpoint:

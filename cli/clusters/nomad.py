@@ -106,6 +106,11 @@ class Nomad(Server):
         (group,) = self._get(f"/v1/job/{job['ID']}/scale").json()["TaskGroups"].values()
         return int(group["Desired"])
 
+    def scaling_of(self, job_id: str) -> dict[str, Any]:
+        """The wanted count of each of the job's groups, and its latest changes."""
+        found: dict[str, Any] = self._get(f"/v1/job/{quote(job_id, safe='')}/scale").json()
+        return found
+
     def allocations(self) -> list[dict[str, Any]]:
         return self._list("/v1/allocations", resources="true")
 

@@ -74,6 +74,22 @@ class Prometheus:
         found = self.series(query)
         return None if not found or math.isnan(found[0].value) else found[0].value
 
+    def timeline(
+        self, query: str, *, start_s: int, end_s: int, step_s: int
+    ) -> dict[int, float | None]:
+        """The result's only series: a value for each step from `start_s` to `end_s` (Unix times);
+        None where it has none. Raises httpx.HTTPError."""
+        parameters: dict[str, str | int] = {
+            "query": query,
+            "start": start_s,
+            "end": end_s,
+            "step": step_s,
+        }
+        response = self._client.get("/api/v1/query_range", params=parameters).raise_for_status()
+        found = response.json()["data"]["result"]
+        values = {int(at): float(value) for at, value in found[0]["values"]} if found else {}
+        return {at: _number(values.get(at)) for at in range(start_s, end_s + 1, step_s)}
+
     def series(self, query: str) -> list[Series]:
         """Raises httpx.HTTPError."""
         response = self._client.get("/api/v1/query", params={"query": query})
@@ -81,3 +97,7 @@ class Prometheus:
             Series(labels=found["metric"], value=float(found["value"][1]))
             for found in response.raise_for_status().json()["data"]["result"]
         ]
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value

@@ -39,29 +39,54 @@ class NoAnswerError(CliError):
     """The gateway answered with an error, or with a stream without any text."""
 
 
+class TimedStream:
+    """A stream with the times of its texts; `answer` is known when `texts` has ended."""
+
+    def __init__(
+        self, pieces: AsyncIterator[Piece], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pieces, self._now_s = pieces, now_s
+        self._answer: Answer | None = None
+
+    @property
+    def answer(self) -> Answer:
+        if self._answer is None:
+            raise ValueError("the stream has not ended")
+        return self._answer
+
+    async def texts(self) -> AsyncIterator[str]:
+        """Each text as it arrives. Raises NoAnswerError."""
+        started_s = last_s = self._now_s()
+        first_s: float | None = None
+        texts, counted = list[str](), None
+        async for piece in self._pieces:
+            if piece.tokens is not None:
+                counted = piece.tokens
+            if piece.text:
+                last_s = self._now_s()
+                first_s = last_s if first_s is None else first_s
+                texts.append(piece.text)
+                yield piece.text
+        if first_s is None:
+            raise NoAnswerError(
+                "the stream ended without any text", fix="see slipway logs and status"
+            )
+        self._answer = Answer(
+            text="".join(texts),
+            tokens=counted or len(texts),
+            pieces=len(texts),
+            ttft_s=first_s - started_s,
+            total_s=last_s - started_s,
+        )
+
+
 async def collect(
     pieces: AsyncIterator[Piece],
     show: Callable[[str], None] = lambda _text: None,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Reads a stream to its end, handing each text to `show` as it arrives."""
-    started_s = now_s()
-    first_s: float | None = None
-    last_s, texts, counted = started_s, list[str](), None
-    async for piece in pieces:
-        if piece.tokens is not None:
-            counted = piece.tokens
-        if piece.text:
-            last_s = now_s()
-            first_s = last_s if first_s is None else first_s
-            texts.append(piece.text)
-            show(piece.text)
-    if first_s is None:
-        raise NoAnswerError("the stream ended without any text", fix="see slipway logs and status")
-    return Answer(
-        text="".join(texts),
-        tokens=counted or len(texts),
-        pieces=len(texts),
-        ttft_s=first_s - started_s,
-        total_s=last_s - started_s,
-    )
+    stream = TimedStream(pieces, now_s)
+    async for text in stream.texts():
+        show(text)
+    return stream.answer

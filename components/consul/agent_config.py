@@ -49,6 +49,7 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
         **_common(plan, server.name, server.address),
         "server": True,
         "bootstrap_expect": len(plan.servers),
+        "ui_config": {"enabled": True},  # for those with a certificate, as by `slipway ui`
         "performance": {"raft_multiplier": _raft_multiplier(server, alone=not others)},
         **({"retry_join": others} if others else {}),
     }

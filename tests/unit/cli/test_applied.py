@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cli.applied import from_document, recorded
+from cli.applied import current, from_document, recorded
 from cli.environment import Environment
 from tests.unit.cli.documents import plan_document
 
 
 def test_nothing_recorded_is_no_plan(environment: Environment) -> None:
     assert recorded(environment) is None
+
+
+def test_a_long_command_sees_the_plan_of_an_up_meanwhile(environment: Environment) -> None:
+    before = from_document(plan_document())
+    assert current(environment, before) is before
+    after = plan_document()
+    after["models"] = after["models"][:1]
+    environment.run.mkdir(parents=True, exist_ok=True)
+    (environment.run / "plan.json").write_text(json.dumps(after))
+    assert [model.name for model in current(environment, before).models] == ["sim-a"]
 
 
 def test_the_shown_answer_is_a_real_engines_before_a_simulated_ones() -> None:

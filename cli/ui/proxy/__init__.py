@@ -1,0 +1,1 @@
+"""Nomad's, Consul's and Prometheus's own pages, read only."""

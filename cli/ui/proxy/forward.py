@@ -1,0 +1,119 @@
+"""Sends a reading request on to Nomad, Consul or Prometheus with the operator's rights."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from urllib.parse import quote
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from cli.ui.proxy.allowed import is_allowed
+from cli.ui.proxy.rights import own_answer
+
+LONGEST_BODY = 1_000_000  # bytes: the IDs of all jobs
+
+# Nothing else passes: no cookie, no token of the browser's, no upgrade to another protocol.
+_SENT_ON = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "content-type",
+        "if-modified-since",
+        "if-none-match",
+        "range",
+    }
+)
+_SENT_BACK = frozenset(
+    {
+        "accept-ranges",
+        "content-encoding",
+        "content-length",
+        "content-range",
+        "content-type",
+        "etag",
+        "last-modified",
+        "vary",
+    }
+)
+_SENT_BACK_PREFIXES = ("x-nomad-", "x-consul-")
+
+
+class Forward:
+    """An ASGI app. `authorization` is asked for each request: a token may have been replaced."""
+
+    def __init__(
+        self,
+        upstream: str,
+        client: httpx.AsyncClient,
+        authorization: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._upstream, self._client, self._authorization = upstream, client, authorization
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self._answer(Request(scope, receive))
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        raw_path = request.scope["raw_path"].decode("ascii", "replace")
+        name = self._upstream.capitalize()
+        asked = await _asked(request)
+        own = own_answer(self._upstream, request.scope["path"], asked)
+        if own is not None:
+            return JSONResponse(own)
+        if not is_allowed(self._upstream, request.method, raw_path):
+            text = f"{request.method} {raw_path} is not sent on to {name}: this page only reads.\n"
+            return PlainTextResponse(text, status_code=403)
+        query = request.scope["query_string"].decode("ascii", "replace")
+        sent = self._client.build_request(
+            request.method,
+            httpx.URL(raw_path, query=query.encode()) if query else raw_path,
+            headers={
+                **{key: value for key, value in request.headers.items() if key in _SENT_ON},
+                **self._authorization(),
+            },
+            content=asked or None,
+        )
+        try:
+            answer = await self._client.send(sent, stream=True)
+        except httpx.HTTPError as error:
+            text = f"{name} does not answer: {error or type(error).__name__}\n"
+            return PlainTextResponse(text, status_code=502)
+        return StreamingResponse(
+            _body(answer),
+            status_code=answer.status_code,
+            headers=_sent_back(answer.headers),
+        )
+
+
+async def _asked(request: Request) -> bytes:
+    """The body of the few requests that may have one."""
+    if request.method != "POST":
+        return b""
+    length = request.headers.get("content-length", "0")
+    return await request.body() if length.isdigit() and int(length) <= LONGEST_BODY else b""
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """As it came, compressed or not; the connection ends with the visitor's."""
+    try:
+        async for part in answer.aiter_raw():
+            yield part
+    finally:
+        await answer.aclose()
+
+
+def _sent_back(headers: httpx.Headers) -> dict[str, str]:
+    kept = {
+        key: value
+        for key, value in headers.items()
+        if key in _SENT_BACK or key.startswith(_SENT_BACK_PREFIXES)
+    }
+    place = headers.get("location", "")
+    # Servers redirect within themselves only ("/" to "/ui/").
+    if place.startswith("/") and not place.startswith("//"):
+        kept["location"] = quote(place, safe="/?&=%@:~.-_")
+    return kept
