@@ -19,7 +19,6 @@ from toolchain.archive_proof import Proof, address, proof_of
 from toolchain.download import NO_ARCHIVES, shown
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import ArchivePin
-from toolchain.progress import amount
 from toolchain.settings import Settings
 from toolchain.sources import Attempt, Obtained, check_versions
 
