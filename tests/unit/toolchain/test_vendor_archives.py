@@ -14,10 +14,11 @@ import pytest
 from tests.unit.toolchain.stand_ins import files_under, program, put_go, sha256
 from tests.vendors import HOSTS, SigningKey, Vendors, place, playing_vendors
 from toolchain import vendors as vendors_module
+from toolchain.built_instead import say_what_is_built
 from toolchain.errors import ToolchainError
 from toolchain.pins import ArchivePin, ToolPin, tool_pin, tool_pins
 from toolchain.progress import Progress, Step, silent
-from toolchain.resolve import ResolvedTool, resolve, say_what_is_built
+from toolchain.resolve import ResolvedTool, resolve
 from toolchain.settings import Settings
 from toolchain.store import Provenance, ToolStore
 
