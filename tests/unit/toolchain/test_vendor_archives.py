@@ -132,6 +132,15 @@ def test_a_good_archive_of_each_vendor_is_used_and_its_sum_recorded(
     assert checkout.lock_file.read_text() == f"{sha256(content)}  {archive.file_name}\n"
 
 
+def test_a_release_of_pulumi_keeps_its_language_host_beside_it(checkout: Checkout) -> None:
+    pin = tool_pin("pulumi")
+    host = b"\x7fELF"
+    binaries = {"pulumi": program(pin.version).encode(), "pulumi-language-python": host}
+    checkout.vendors.release(pin, binaries, KEY)
+    path = checkout.get("pulumi").path
+    assert path.resolve().with_name("pulumi-language-python").read_bytes() == host
+
+
 def test_the_proof_of_an_archive_is_kept_with_it(checkout: Checkout) -> None:
     shown, store = [], ToolStore(checkout.cache)
     for name in ("consul", "prometheus"):
