@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from toolchain import environments
+from toolchain.built_instead import say_what_is_built
 from toolchain.lanes import side_by_side
 from toolchain.pins import tool_pin
 from toolchain.progress import Progress, Step, silent
 from toolchain.requirements import digest, for_python
-from toolchain.resolve import resolve, say_what_is_built
+from toolchain.resolve import resolve
 from toolchain.settings import Settings
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from toolchain import archive_source, module_source, path_source, wheel_source
-from toolchain.archive_proof import kind_of_proof, known_sha256
+from toolchain.accepted import accepted_keys
+from toolchain.built_instead import say_what_is_built
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.lanes import side_by_side
 from toolchain.locks import exclusive
-from toolchain.pins import ArchivePin, ToolPin, tool_pin
+from toolchain.pins import ToolPin, tool_pin
 from toolchain.progress import Progress, Step, silent
 from toolchain.settings import Settings
 from toolchain.sources import Attempt, Obtained
@@ -77,28 +77,6 @@ def tools(
     return side_by_side(work, on_progress)
 
 
-def say_what_is_built(
-    pins: Iterable[ToolPin], settings: Settings, on_progress: Progress = silent
-) -> None:
-    """Reports, in one line, which tools are built because their vendors do not answer, and how long
-    that takes. Asks nobody where every tool is here."""
-    if settings.mirror or not {"archive", "module"} <= set(settings.sources):
-        return
-    step, silent_hosts, built = Step("archives", on_progress), set[str](), list[ToolPin]()
-    for pin in pins:
-        if pin.archive and pin.module and not _is_here(pin, settings):
-            hosts = settings.vendors.silent(pin.archive)
-            silent_hosts.update(hosts)
-            built += [pin] if hosts else []
-    if built:
-        minutes = math.ceil(sum(pin.module.build_s for pin in built if pin.module) / 60)
-        step.enter(
-            "failed",
-            f"no answer from {_listed(sorted(silent_hosts))}; {_listed([p.name for p in built])} "
-            f"are built here, in about {minutes} min on two cores",
-        )
-
-
 def report(names: Iterable[str], cache: Path) -> list[ToolState]:
     """The state of each named tool; installs and runs nothing."""
     settings = Settings.read(cache)
@@ -119,7 +97,7 @@ def resolve(pin: ToolPin, settings: Settings, step: Step) -> ResolvedTool:
 
 def _state(pin: ToolPin, settings: Settings) -> ToolState:
     store = ToolStore(settings.cache)
-    kept = store.in_use(pin, _accepted_keys(pin, settings, store))
+    kept = store.in_use(pin, accepted_keys(pin, settings, store))
     return ToolState(
         name=pin.name,
         version=pin.version,
@@ -130,55 +108,12 @@ def _state(pin: ToolPin, settings: Settings) -> ToolState:
     )
 
 
-def _is_here(pin: ToolPin, settings: Settings) -> bool:
-    """Whether the tool is kept, or on PATH, perhaps in another version."""
-    store = ToolStore(settings.cache)
-    on_path = "path" in settings.sources and _keys("path", pin, settings, store)
-    return bool(on_path or store.kept(pin, _accepted_keys(pin, settings, store)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
-
-
 def _cached(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.in_use(pin, _accepted_keys(pin, settings, store)) else None
+    return "cached" if store.in_use(pin, accepted_keys(pin, settings, store)) else None
 
 
 def _reused(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.reuse(pin, _accepted_keys(pin, settings, store)) else None
-
-
-def _accepted_keys(pin: ToolPin, settings: Settings, store: ToolStore) -> frozenset[str]:
-    """The keys that the current pins and settings can produce: others are out of date."""
-    return frozenset[str]().union(*(_keys(each, pin, settings, store) for each in settings.sources))
-
-
-def _keys(source: str, pin: ToolPin, settings: Settings, store: ToolStore) -> frozenset[str]:
-    if source == "path":
-        try:
-            found = path_source.find(pin, settings.path, settings.cache)
-        except UnavailableError:
-            return frozenset()
-        return frozenset({path_source.key(found)})
-    if source == "archive" and pin.archive is not None:
-        return _archive_keys(pin, pin.archive, settings, store)
-    if source == "wheel" and pin.wheel is not None:
-        return frozenset({pin.wheel.key})
-    if source == "module" and pin.module is not None:
-        return frozenset({pin.module.key})
-    return frozenset()
-
-
-def _archive_keys(
-    pin: ToolPin, archive: ArchivePin, settings: Settings, store: ToolStore
-) -> frozenset[str]:
-    """Where this checkout does not know the sum yet, another one may have proven the archive."""
-    sha256, kind = known_sha256(archive, settings), kind_of_proof(archive)
-    if sha256 is not None:
-        return frozenset({archive_source.key(sha256)})
-    return store.keys_of_archives(pin, kind) if kind else frozenset()
+    return "cached" if store.reuse(pin, accepted_keys(pin, settings, store)) else None
 
 
 def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock: int) -> Source:

@@ -14,10 +14,11 @@ import pytest
 from tests.unit.toolchain.stand_ins import files_under, program, put_go, sha256
 from tests.vendors import HOSTS, SigningKey, Vendors, place, playing_vendors
 from toolchain import vendors as vendors_module
+from toolchain.built_instead import say_what_is_built
 from toolchain.errors import ToolchainError
 from toolchain.pins import ArchivePin, ToolPin, tool_pin, tool_pins
 from toolchain.progress import Progress, Step, silent
-from toolchain.resolve import ResolvedTool, resolve, say_what_is_built
+from toolchain.resolve import ResolvedTool, resolve
 from toolchain.settings import Settings
 from toolchain.store import Provenance, ToolStore
 
@@ -129,6 +130,15 @@ def test_a_good_archive_of_each_vendor_is_used_and_its_sum_recorded(
     tool = checkout.get(name)
     assert (tool.source, tool.path.read_text()) == ("archive", program(tool.version))
     assert checkout.lock_file.read_text() == f"{sha256(content)}  {archive.file_name}\n"
+
+
+def test_a_release_of_pulumi_keeps_its_language_host_beside_it(checkout: Checkout) -> None:
+    pin = tool_pin("pulumi")
+    host = b"\x7fELF"
+    binaries = {"pulumi": program(pin.version).encode(), "pulumi-language-python": host}
+    checkout.vendors.release(pin, binaries, KEY)
+    path = checkout.get("pulumi").path
+    assert path.resolve().with_name("pulumi-language-python").read_bytes() == host
 
 
 def test_the_proof_of_an_archive_is_kept_with_it(checkout: Checkout) -> None:
