@@ -261,7 +261,7 @@ def test_a_slow_server_is_waited_for_and_shows_progress(
     checkout.vendors.slow[place(archive.address)] = seen
 
     def tick(step: Step, detail: str = "") -> None:
-        if step.name == "consul" and "MiB" in detail:
+        if step.name == "consul" and "MB" in detail:
             seen.set()
 
     monkeypatch.setattr(Step, "tick", tick)
