@@ -10,7 +10,8 @@ from pathlib import Path
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
-from cli.scaffold.adding import Expected, Limits, request_for
+from cli.scaffold.adding import Limits, request_for
+from cli.scaffold.expected import Expected
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
 from cli.scaffold.settling import settle, settle_for_scripts
