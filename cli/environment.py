@@ -199,12 +199,7 @@ def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) 
     An environment that has lost its stack file but still has processes or state is found too, so
     that it can be taken down.
     """
-    if name in _SHARED:
-        raise CliError(
-            f'no environment can be named "{name}": all environments share .slipway/{name}',
-            fix=f"give it another name, such as {name}-1",
-            exit_code=WRONG_INPUT,
-        )
+    must_be_a_name(name)
     checkout = checkout or CHECKOUT
     environment = Environment(name=name, checkout=checkout, cache=cache or default_cache())
     if _NAME.fullmatch(name) and (
@@ -217,6 +212,16 @@ def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) 
         fix=f"use one of: {', '.join(known)}" if known else "write a Pulumi.dev.yaml",
         exit_code=WRONG_INPUT,
     )
+
+
+def must_be_a_name(name: str) -> None:
+    """CliError (wrong input) for the name of a folder that all environments share."""
+    if name in _SHARED:
+        raise CliError(
+            f'no environment can be named "{name}": all environments share .slipway/{name}',
+            fix=f"give it another name, such as {name}-1",
+            exit_code=WRONG_INPUT,
+        )
 
 
 def token_in(credentials: Path, api: str) -> str | None:

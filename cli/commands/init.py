@@ -164,7 +164,7 @@ def init(
     and without --yes nothing is written.
     """
     from cli.environment import CHECKOUT
-    from cli.scaffold.adding import Expected
+    from cli.scaffold.expected import Expected
     from cli.scaffold.questions import Given, ask
     from cli.scaffold.starting import start
     from cli.scaffold.weights import Asked

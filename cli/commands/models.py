@@ -70,6 +70,7 @@ def add(
     Shows the changes, and writes them on yes. With --json and without --yes nothing is written.
     """
     from cli.scaffold import adding
+    from cli.scaffold.expected import Expected
     from cli.scaffold.weights import Asked
 
     environment = find(stack)
@@ -89,7 +90,7 @@ def add(
             max_model_len=max_len,
             replicas=least_and_most(replicas, "--replicas"),
         ),
-        adding.Expected(
+        Expected(
             requests_per_s=requests_per_s,
             input_tokens=input_tokens,
             output_tokens=output_tokens,

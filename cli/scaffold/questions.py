@@ -13,6 +13,7 @@ import yaml
 from rich.prompt import Prompt
 
 from cli.console import notes, say
+from cli.environment import must_be_a_name
 from cli.errors import WRONG_INPUT, CliError
 from cli.scaffold.options import least_and_most, whole
 from cli.scaffold.starting import other_networks
@@ -78,6 +79,7 @@ def ask(given: Given, checkout: Path) -> tuple[Answers, Sequence[Model]]:
     nobody can be asked."""
     target = _answer(given.target, "--target", "Target (dev, metal or aws)", "dev", _target)
     name = _answer(given.name, "--stack", "Name of the environment", target, _name)
+    must_be_a_name(name)
     answers = _TARGETS[target](given, name, checkout)
     if given.models:
         return answers, [_model(each) for each in given.models]

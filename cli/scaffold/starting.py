@@ -10,7 +10,8 @@ from pathlib import Path
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
-from cli.scaffold.adding import Expected, Limits, request_for
+from cli.scaffold.adding import Limits, request_for
+from cli.scaffold.expected import Expected
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
 from cli.scaffold.settling import settle, settle_for_scripts
@@ -26,7 +27,7 @@ from slipway.config.ssh import read_host_keys
 from slipway.inputs import PlanInputs
 from slipway.planner.platform import draft_plan
 from slipway.scaffold.comments import ABOVE
-from slipway.scaffold.networks import must_be_apart
+from slipway.scaffold.networks import is_network, must_be_apart
 from slipway.scaffold.request import RefusedError
 from slipway.scaffold.stacks import (
     KNOWN_HOSTS,
@@ -77,8 +78,9 @@ def other_networks(checkout: Path, name: str) -> Mapping[str, str]:
         other = path.name.split(".", 1)[1].removesuffix(".yaml")
         config = parse_document(path.read_text(encoding="utf-8"), source=path.name).values
         network = (config.get("config") or {}).get(f"{NAMESPACE}network") or {}
-        if other != name and isinstance(network, Mapping) and "cidr" in network:
-            found[other] = str(network["cidr"])
+        cidr = str(network.get("cidr")) if isinstance(network, Mapping) else ""
+        if other != name and is_network(cidr):
+            found[other] = cidr
     return found
 
 

@@ -14,7 +14,7 @@ from slipway.plan.draft import ModelDraft, PlatformDraft
 from .candidates import Candidate, candidates
 from .growth import what_would_fit
 from .promises import Broken, broken_promises
-from .request import RefusedError, Request, Values
+from .request import RefusedError, Request, Values, must_be_valid
 from .surroundings import Surroundings
 
 REPLICAS_ON_ONE_MACHINE = ((1, 2), (1, 1))
@@ -42,7 +42,8 @@ class Addition:
 
 
 def add_model(request: Request, surroundings: Surroundings) -> Addition:
-    """Raises RefusedError with what would fit."""
+    """Raises RefusedError with what would fit, or what is wrong with the request."""
+    must_be_valid(request)
     pools = surroundings.serving_pools(request)
     ways = candidates(request, pools, surroundings.inputs)
     made = _first(request, ways, surroundings)
@@ -163,7 +164,9 @@ def _as_broken(error: ConfigError, request: Request) -> list[Broken]:
     for each in error.problems:
         is_own = each.source.endswith(f"/{request.name}.yaml") or f".{request.name}." in each.key
         if is_own or not each.key:
-            mine.append(Broken(why=each.message))
+            # Without numbers of their own, others were tried.
+            fix = each.fix if request.replicas is not None else ""
+            mine.append(Broken(why=each.message, fix=fix))
         else:
             others.append(Broken(why=f"{each.key}: {each.message}"))
     return [*mine, *others]

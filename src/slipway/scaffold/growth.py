@@ -99,6 +99,9 @@ def _instead(
     request: Request, pools: Sequence[Supply], surroundings: Surroundings
 ) -> Iterator[str]:
     """Other accelerators, other models for the pools, another engine."""
+    if request.simulated:
+        yield "name a pool without accelerators: a simulated engine runs on processors only"
+        return
     holding = accelerators_for(request.weights.architecture, surroundings.inputs.catalog)
     if holding:
         yield f"it would fit on {_some(holding)}"

@@ -10,13 +10,20 @@ from .request import RefusedError
 FIRST_DEV = 77  # second part of 127.x.0.0/24
 
 
+def is_network(text: str) -> bool:
+    try:
+        IPv4Network(text)
+    except ValueError:
+        return False
+    return True
+
+
 def must_be_apart(network: str, others: Mapping[str, str]) -> None:
     """Refuses a network that overlaps another environment's (name -> CIDR). A text that is no
     network is refused with the rest of the stack file."""
-    try:
-        asked = IPv4Network(network)
-    except ValueError:
+    if not is_network(network):
         return
+    asked = IPv4Network(network)
     for name, cidr in others.items():
         if asked.overlaps(IPv4Network(cidr)):
             free = next(free_networks(asked, others), "another one")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.config.catalog import Architecture
+from slipway.config.document import Origin
+from slipway.config.errors import ConfigError
+from slipway.config.model import parse_model
 
 Values = Mapping[str, Any]
 
@@ -59,3 +62,28 @@ class Request:
         """Of the mean request, or of a short one where no load is declared."""
         load = self.load or {}
         return int(load.get("input_tokens", 500)) + int(load.get("output_tokens", 200))
+
+
+def must_be_valid(request: Request) -> None:
+    """Refuses answers that no model file may have, whatever the environment."""
+    context = request.weights.architecture.context
+    if request.max_model_len is not None and request.max_model_len > context:
+        raise RefusedError(
+            f"{request.max_model_len:,} tokens are more than the {context:,} that {request.name}"
+            " was trained for",
+            fix=f"use at most {context}",
+        )
+    sections = {
+        "name": request.name,
+        "source": request.weights.source,
+        "license": request.license,
+        "engine": {"kind": "vllm"},
+        "slo": request.goal,
+        "load": request.load,
+    }
+    values = {key: each for key, each in sections.items() if each is not None}
+    try:
+        parse_model(values, origin=Origin(source=request.name))
+    except ConfigError as error:
+        first = error.problems[0]
+        raise RefusedError(first.place_and_message, fix=first.fix) from None

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -145,6 +146,26 @@ def test_a_network_of_another_environment_is_refused_with_a_free_one(copied: Pat
     assert result.exit_code == 2
     assert f"overlaps {taken}, which is that of environment dev" in result.stderr
     assert "fix: use e.g. 127." in result.stderr
+
+
+def test_a_network_in_use_is_refused(copied: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.201.0.1", 4646))
+        other.listen()
+        network = ["--target", "dev", "--network", "127.201.0.0/24"]
+        result = init("-s", "second", *network, "--model", "smollm2", "--yes")
+    assert result.exit_code == 2
+    assert "127.201.0.1:4646 is in use by another program" in result.stderr
+    assert not (copied / "Pulumi.second.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["state", "../up"])
+def test_a_name_that_cannot_be_one_is_refused(copied: Path, name: str) -> None:
+    before = files(copied)
+    result = init("-s", name, *DEV, "--model", "smollm2", "--yes")
+    assert result.exit_code == 2
+    assert "fix: " in result.stderr
+    assert files(copied) == before
 
 
 def test_the_policies_have_the_last_word(copied: Path) -> None:
