@@ -6,38 +6,17 @@ import asyncio
 from typing import Literal
 
 import pytest
+from agent_models import APIS, SETTINGS, Verdict, model_of
+from api_requests import Api
 from engine_sim_process import SimProcess
-from hang import HANG_S
-from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput
-from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
-from pydantic_ai.settings import ModelSettings
-
-SETTINGS = ModelSettings(max_tokens=64, timeout=HANG_S)
-APIS = ("chat", "responses", "messages")
 
 
-class Verdict(BaseModel):
-    passed: bool
-    grade: Literal["good", "bad"]
-    remarks: list[str]
-
-
-def model_of(api: str, replica: SimProcess) -> Model:
-    if api == "messages":
-        anthropic = AnthropicProvider(base_url=replica.openai, api_key="unused")
-        return AnthropicModel("small", provider=anthropic)
-    openai = OpenAIProvider(base_url=f"{replica.openai}/v1", api_key="unused")
-    return (OpenAIChatModel if api == "chat" else OpenAIResponsesModel)("small", provider=openai)
-
-
-def agent_of(api: str, replica: SimProcess, asked: list[str]) -> Agent[None, str]:
+def agent_of(api: Api, replica: SimProcess, asked: list[str]) -> Agent[None, str]:
     """One with a tool, which notes for which city it was asked."""
-    agent = Agent(model_of(api, replica), model_settings=SETTINGS, instructions="Be short.")
+    agent = Agent(
+        model_of(api, replica.openai, "small"), model_settings=SETTINGS, instructions="Be short."
+    )
 
     @agent.tool_plain
     def get_weather(city: Literal["Paris", "Rome"]) -> str:
@@ -49,7 +28,7 @@ def agent_of(api: str, replica: SimProcess, asked: list[str]) -> Agent[None, str
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_an_agent_calls_its_tool_and_then_answers(replica: SimProcess, api: str) -> None:
+async def test_an_agent_calls_its_tool_and_then_answers(replica: SimProcess, api: Api) -> None:
     asked: list[str] = []
     agent = agent_of(api, replica, asked)
     first = await agent.run("What is the weather? Use get_weather.")
@@ -62,7 +41,7 @@ async def test_an_agent_calls_its_tool_and_then_answers(replica: SimProcess, api
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_an_agent_streams_what_it_says_after_its_tool(replica: SimProcess, api: str) -> None:
+async def test_an_agent_streams_what_it_says_after_its_tool(replica: SimProcess, api: Api) -> None:
     asked: list[str] = []
     async with agent_of(api, replica, asked).run_stream("Use get_weather.") as stream:
         texts = [text async for text in stream.stream_text(delta=True, debounce_by=None)]
@@ -72,8 +51,8 @@ async def test_an_agent_streams_what_it_says_after_its_tool(replica: SimProcess,
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_an_agents_answer_is_an_object_of_its_type(replica: SimProcess, api: str) -> None:
-    model = model_of(api, replica)
+async def test_an_agents_answer_is_an_object_of_its_type(replica: SimProcess, api: Api) -> None:
+    model = model_of(api, replica.openai, "small")
     by_a_tool = await Agent(model, output_type=Verdict, model_settings=SETTINGS).run("Judge it.")
     assert isinstance(by_a_tool.output, Verdict)
     if api != "messages":  # the framework knows which of Anthropic's own models can
