@@ -100,9 +100,9 @@ def bench(
         int, typer.Option(min=1, help="Longest answer to a prompt of --prompts, in tokens.")
     ] = 128,
     timeout: Annotated[
-        float,
-        typer.Option("--timeout-s", min=0.1, help="Seconds after which a request has failed."),
-    ] = 300.0,
+        int,
+        typer.Option("--timeout-s", min=1, help="Seconds after which a request has failed."),
+    ] = 300,
     json: Json = False,
     png: Annotated[
         Path | None, typer.Option(callback=in_a_folder, help="Write a picture of the figures.")
@@ -129,7 +129,7 @@ def bench(
         else:
             workload = _made(trace, unit, known, planned, steps)
         found = _measure(applied, known, steps, workload, timeout)
-    document = _document(environment, applied, known, planned, workload, found)
+    document = _document(environment, applied, known, planned, workload, found=found)
     if png is not None and found.measured:
         draw_bench(document, png)
         say(f"picture: {png}")
@@ -188,6 +188,7 @@ def _document(
     model: AppliedModel,
     planned: ModelPlan | None,
     workload: Workload,
+    *,
     found: Measurement,
 ) -> dict[str, Any]:
     sizing = None
@@ -210,7 +211,7 @@ def _measure(
     model: AppliedModel,
     steps: Sequence[Step],
     workload: Workload,
-    timeout_s: float,
+    timeout_s: int,
 ) -> Measurement:
     running: list[tuple[str, Step, Run]] = []
 
@@ -230,7 +231,7 @@ def _measure(
         return run_measurement(doors, steps, workload, tell)
 
 
-def _door(applied: Applied, model: AppliedModel, protocol: str, timeout_s: float) -> Door:
+def _door(applied: Applied, model: AppliedModel, protocol: str, timeout_s: int) -> Door:
     if protocol == Protocol.HTTP:
         return OpenAiDoor(
             gateway=applied.gateway_http,
