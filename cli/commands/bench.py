@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -100,9 +100,9 @@ def bench(
         int, typer.Option(min=1, help="Longest answer to a prompt of --prompts, in tokens.")
     ] = 128,
     timeout: Annotated[
-        float,
-        typer.Option("--timeout-s", min=0.1, help="Seconds after which a request has failed."),
-    ] = 300.0,
+        int,
+        typer.Option("--timeout-s", min=1, help="Seconds after which a request has failed."),
+    ] = 300,
     json: Json = False,
     png: Annotated[
         Path | None, typer.Option(callback=in_a_folder, help="Write a picture of the figures.")
@@ -118,37 +118,18 @@ def bench(
     environment = find(stack)
     with lifecycle_of(environment).asked() as applied:
         known = known_model(applied, model)
-        protocols = _protocols(known, protocol)
         planned = _planned(environment, known.name)
         steps = [
             Step(protocol=each, clients=count, requests=requests or max(8, 2 * count))
-            for each in protocols
+            for each in _protocols(known, protocol)
             for count in map(int, concurrency.split(","))
         ]
-        salt = f"{time.time_ns()}"  # the caches of engines know the prompts of earlier runs
         if prompts is not None:
             workload = read_prompts(prompts, max_tokens=max_tokens)
-        elif trace is not None:
-            names = (known.name, *known.aliases)
-            longest = _max_model_len(planned)
-            workload = traced_prompts(
-                trace, unit=unit, names=names, max_model_len=longest, salt=salt
-            )
         else:
-            workload = _declared(planned, sum(step.requests for step in steps), salt)
+            workload = _made(trace, unit, known, planned, steps)
         found = _measure(applied, known, steps, workload, timeout)
-    document = bench_document(
-        found,
-        environment=environment.name,
-        model=known.name,
-        simulated=known.simulated,
-        gateway=applied.gateway_http,
-        source=workload.source,
-        planned=planned,
-        sizing=None
-        if planned is None
-        else sizing_of(environment, known.name, workload, found.measured, planned.goal),
-    )
+    document = _document(environment, applied, known, planned, workload, found=found)
     if png is not None and found.measured:
         draw_bench(document, png)
         say(f"picture: {png}")
@@ -175,11 +156,19 @@ def _planned(environment: Environment, model: str) -> ModelPlan | None:
     return next((each for each in models if each.name == model), None)
 
 
-def _max_model_len(planned: ModelPlan | None) -> int | None:
-    return planned.replica.document["engine"]["max_model_len"] if planned else None
-
-
-def _declared(planned: ModelPlan | None, requests: int, salt: str) -> Workload:
+def _made(
+    trace: Path | None,
+    unit: Unit,
+    model: AppliedModel,
+    planned: ModelPlan | None,
+    steps: Sequence[Step],
+) -> Workload:
+    """Made prompts of a trace's lengths, or of the declared load's."""
+    salt = f"{time.time_ns()}"  # the caches of engines know the prompts of earlier runs
+    if trace is not None:
+        longest = planned.replica.document["engine"]["max_model_len"] if planned else None
+        names = (model.name, *model.aliases)
+        return traced_prompts(trace, unit=unit, names=names, max_model_len=longest, salt=salt)
     load = planned.load if planned else None
     input_tokens = round(load.input_tokens) if load else INPUT_TOKENS
     output_tokens = round(load.output_tokens) if load else OUTPUT_TOKENS
@@ -187,9 +176,33 @@ def _declared(planned: ModelPlan | None, requests: int, salt: str) -> Workload:
     return declared_prompts(
         input_tokens,
         output_tokens,
-        count=requests + 1,  # the first question is not counted
+        count=sum(step.requests for step in steps) + 1,  # the first question is not counted
         source=f"made prompts, {input_tokens:,} + {output_tokens:,} tokens {whose}",
         salt=salt,
+    )
+
+
+def _document(
+    environment: Environment,
+    applied: Applied,
+    model: AppliedModel,
+    planned: ModelPlan | None,
+    workload: Workload,
+    *,
+    found: Measurement,
+) -> dict[str, Any]:
+    sizing = None
+    if planned is not None:
+        sizing = sizing_of(environment, model.name, workload, found.measured, planned.goal)
+    return bench_document(
+        found,
+        environment=environment.name,
+        model=model.name,
+        simulated=model.simulated,
+        gateway=applied.gateway_http,
+        source=workload.source,
+        planned=planned,
+        sizing=sizing,
     )
 
 
@@ -198,7 +211,7 @@ def _measure(
     model: AppliedModel,
     steps: Sequence[Step],
     workload: Workload,
-    timeout_s: float,
+    timeout_s: int,
 ) -> Measurement:
     running: list[tuple[str, Step, Run]] = []
 
@@ -218,7 +231,7 @@ def _measure(
         return run_measurement(doors, steps, workload, tell)
 
 
-def _door(applied: Applied, model: AppliedModel, protocol: str, timeout_s: float) -> Door:
+def _door(applied: Applied, model: AppliedModel, protocol: str, timeout_s: int) -> Door:
     if protocol == Protocol.HTTP:
         return OpenAiDoor(
             gateway=applied.gateway_http,

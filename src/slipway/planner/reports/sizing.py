@@ -101,4 +101,4 @@ def _bounds(model: ModelPlan, needed: int) -> str:
             f"; the load needs {_replicas(needed)}, but replicas.max is {scaling.max_replicas}:"
             f" raise it"
         )
-    return "" if model.meets_goal is not False else "; they miss the goal of its slo"
+    return "" if model.meets_goal is not False else "; with them it misses the goal of its slo"
