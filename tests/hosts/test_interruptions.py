@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 
 def interrupted_at(checkout: Checkout, line: str) -> str:
-    """What an `up` says that gets Ctrl-C once it shows, or Pulumi logs, a line with this pattern."""
+    """What an `up` says that gets Ctrl-C once it, or Pulumi in its log, shows this pattern."""
     said = list[str]()
     checkout.log_file.unlink(missing_ok=True)
     with checkout.running("up") as process:
