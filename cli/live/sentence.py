@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cli.live.rows import Row, heading, rows
 from cli.live.work import QUEUED, Expected, Work
@@ -14,14 +14,17 @@ def sentence(work: Work, now_s: float, expected: Expected) -> str:
     """How far the phase is, and the first of what is in progress."""
     head = heading(work, now_s, expected)
     begun = f"{head.clock}  {head.name}: still running ({', '.join(head.figures)})" if head else ""
-    going_on = ", ".join(_in_progress(rows(work, now_s, expected)))
+    said = {operation.name: operation.detail for operation in work.operations}
+    going_on = ", ".join(_in_progress(rows(work, now_s, expected), said))
     return ": ".join(part for part in (begun, going_on) if part)
 
 
-def _in_progress(found: list[Row]) -> Iterator[str]:
+def _in_progress(found: list[Row], said: Mapping[str, str]) -> Iterator[str]:
+    """`said`: what the commands of resources have printed last."""
     active = [row for row in found if row.state != QUEUED]
     for row in active[:NAMED]:
-        yield " ".join(part for part in (row.name, row.state, f"({row.figures})") if part)
+        parts = (row.name, row.state, f"({row.figures})", said.get(row.name, ""))
+        yield " ".join(part for part in parts if part)
     if len(active) > NAMED:
         yield f"{len(active) - NAMED} more"
     if len(active) < len(found):

@@ -72,9 +72,15 @@ class Checkout:
 
     def changed(self) -> set[str]:
         """The names of the resources that the last `up` changed."""
-        log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()
-        last = log.rpartition("Updating (")[2]
-        return set(CHANGED.findall(last))
+        return set(CHANGED.findall(self.log().rpartition("Updating (")[2]))
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / ".slipway/pulumi" / f"{NAME}.log"
+
+    def log(self) -> str:
+        """The whole output of Pulumi in the last `up`; "" before it has begun."""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     @retry(
         retry=retry_if_exception_type(httpx.TransportError),

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 
 import pytest
 
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout, must_complete
+from tests.waiting import HANG_S, until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 
 def interrupted_at(checkout: Checkout, line: str) -> str:
-    """What an `up` says that gets Ctrl-C once it shows a line with this pattern."""
-    said = []
+    """What an `up` says that gets Ctrl-C once it, or Pulumi in its log, shows this pattern."""
+    said = list[str]()
+    checkout.log_file.unlink(missing_ok=True)
     with checkout.running("up") as process:
-        assert process.stdout is not None
-        for each in process.stdout:
-            said.append(each)
-            if re.search(line, each):
-                process.send_signal(signal.SIGINT)
-                break
-        said.append(process.stdout.read())
-        process.wait()
+
+        def read() -> None:
+            assert process.stdout is not None
+            for each in process.stdout:
+                said.append(each)
+
+        def shown() -> bool:
+            return re.search(line, "".join(said) + checkout.log()) is not None
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        until(lambda: process.poll() is not None or shown(), line)
+        process.send_signal(signal.SIGINT)
+        process.wait(HANG_S)
+        reader.join(HANG_S)
     assert process.returncode == 130, "".join(said)
     return "".join(said)
 

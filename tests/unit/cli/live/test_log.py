@@ -99,6 +99,21 @@ def test_a_short_wait_and_what_was_there_already_are_not_told_of(tmp_path: Path)
     assert file.getvalue() == ""
 
 
+def test_a_resource_that_takes_long_is_told_of_with_what_its_command_says(tmp_path: Path) -> None:
+    clock = Clock()
+    notes, file = written(clock)
+    with shown_on(notes, clock, tmp_path), progress.board.operations():
+        for second in range(40):
+            progress.board.operation("type gate", "gate", "creating", f"{second} of 40 answer")
+            progress.board.look()
+            clock.now_s += 1
+        progress.board.changed("type gate", " +  type gate created (40s)")
+    assert file.getvalue().splitlines() == [
+        "gate creating (0:30) 30 of 40 answer",
+        " +  type gate created (40s)",
+    ]
+
+
 def test_the_first_failure_is_told_of_and_what_it_ended_is_not(tmp_path: Path) -> None:
     clock = Clock()
     notes, file = written(clock)
