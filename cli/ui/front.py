@@ -122,7 +122,7 @@ def _headline(seen: Observation, when_silent: str, models: Sequence[ModelRow]) -
 def _last_change(seen: Observation) -> str:
     """The newest change of a job's spec or count."""
     scaled = [
-        (event.at_s, count.job, f"was scaled from {event.previous} to {event.count}")
+        (event.at_s, count.job, f"was scaled from {event.previous} to {event.count},")
         for count in seen.counts
         for event in count.events
         if event.count is not None and event.count != event.previous and not event.failed

@@ -75,7 +75,7 @@ def test_a_count_is_explained_by_the_load_and_its_bounds(flying: int, why: str) 
 def test_the_newest_word_of_the_autoscaler_is_told() -> None:
     events = (scaled(2, 3, ago_s=300), scaled(3, 2, ago_s=90))
     assert model(observation(counts=(count(events=events),))).why.endswith(
-        "; scaled from 3 to 2 1 min ago"
+        "; scaled from 3 to 2, 1 min ago"
     )
 
 
@@ -112,13 +112,13 @@ def test_the_last_change_is_the_newest_of_specs_and_counts() -> None:
     seen = dataclasses.replace(seen, counts=(count(events=later),))
     assert (
         front_page(seen, "").headline.last_change
-        == "model-sim-a-3f9c1a was scaled from 1 to 2 10 min ago"
+        == "model-sim-a-3f9c1a was scaled from 1 to 2, 10 min ago"
     )
 
 
 def test_a_job_that_was_scaled_was_not_submitted_by_anyone() -> None:
     seen = observation(counts=(count(events=(scaled(1, 2, ago_s=7200.4),)),))
-    change = "model-sim-a-3f9c1a was scaled from 1 to 2 2 h ago"
+    change = "model-sim-a-3f9c1a was scaled from 1 to 2, 2 h ago"
     assert front_page(seen, "").headline.last_change == change
 
 
