@@ -20,10 +20,8 @@ from tests.waiting import HANG_S
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [
-    pytest.mark.binaries,
-    pytest.mark.skipif(bool(missing_to_run()), reason=missing_to_run()),
-]
+MISSING = missing_to_run()
+pytestmark = [pytest.mark.binaries, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 AXE = Path(__file__).parent / "axe/axe.min.js"
 SCRIPT = "<script>alert(1)</script>"
