@@ -39,8 +39,8 @@ def ui(
     from cli.ui.serving import serve
     from cli.ui.session import Sessions, first_address
 
+    sockets = listen(port)
     with lifecycle.asked() as applied:
-        sockets = listen(port)
         named, sessions = origins(sockets[0].getsockname()[1]), Sessions()
         site = Site(
             environment=environment,

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from cli.applied import Applied, AppliedModel
+from cli.certificates import trusted
 from cli.protocols.answer import Answer, NoAnswerError, Piece, TimedStream
 from cli.protocols.openai_http import stream_chat
 from cli.ui import rendering
@@ -40,6 +41,7 @@ class Chat:
 
     def __init__(self, applied: Callable[[], Applied]) -> None:
         self._applied = applied
+        trusted()  # is read only once: now, and not while the first answer is timed
 
     async def answer(self, request: Request) -> Response:
         session: Session = request.state.session

@@ -70,4 +70,4 @@ def _last(event: ScalingEvent | None, now_s: float) -> str:
         return f"scaling failed {when}: {event.said}"
     if event.count is None or event.count == event.previous:
         return f"{event.said} ({when})"
-    return f"{event.previous} → {event.count} {when}"
+    return f"scaled from {event.previous} to {event.count}, {when}"

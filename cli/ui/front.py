@@ -121,14 +121,21 @@ def _headline(seen: Observation, when_silent: str, models: Sequence[ModelRow]) -
 
 def _last_change(seen: Observation) -> str:
     """The newest change of a job's spec or count."""
-    changes = [(at_s, f"{job} was submitted") for job, at_s in seen.submitted.items()]
-    changes += [
-        (event.at_s, f"{count.job} scaled {event.previous} → {event.count}")
+    scaled = [
+        (event.at_s, count.job, f"was scaled from {event.previous} to {event.count},")
         for count in seen.counts
         for event in count.events
         if event.count is not None and event.count != event.previous and not event.failed
     ]
-    if not changes:
+    # To scale a job is to submit it, too.
+    known = {(job, round(at_s)) for at_s, job, _ in scaled}
+    submitted = [
+        (at_s, job, "was submitted")
+        for job, at_s in seen.submitted.items()
+        if not known & {(job, round(at_s) + off) for off in (-1, 0, 1)}
+    ]
+    newest = max([*scaled, *submitted], default=None)
+    if newest is None:
         return ""
-    at_s, what = max(changes)
-    return f"{what} {ago(at_s, seen.at_s)}"
+    at_s, job, what = newest
+    return f"{job} {what} {ago(at_s, seen.at_s)}"

@@ -20,10 +20,8 @@ from tests.waiting import HANG_S
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [
-    pytest.mark.binaries,
-    pytest.mark.skipif(bool(missing_to_run()), reason=missing_to_run()),
-]
+MISSING = missing_to_run()
+pytestmark = [pytest.mark.binaries, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 AXE = Path(__file__).parent / "axe/axe.min.js"
 SCRIPT = "<script>alert(1)</script>"
@@ -159,7 +157,7 @@ def test_what_wants_attention_comes_first_and_is_told_why(
         first, *_ = figures_of(shown.page, "models")
         busy = next(row for row in figures_of(shown.page, "models") if row[0] == "model-0001")
     assert first[:3] == ["model-0002", "starting", "0 of 2 1 to 4"]
-    assert busy[3].startswith("11 in flight at 8 a replica call for 2; 1 → 2")
+    assert busy[3].startswith("11 in flight at 8 a replica call for 2; scaled from 1 to 2, ")
     assert busy[4] == "11"
     assert busy[7].endswith("ms ≤ 500 ms")
 

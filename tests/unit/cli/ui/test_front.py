@@ -74,7 +74,9 @@ def test_a_count_is_explained_by_the_load_and_its_bounds(flying: int, why: str) 
 
 def test_the_newest_word_of_the_autoscaler_is_told() -> None:
     events = (scaled(2, 3, ago_s=300), scaled(3, 2, ago_s=90))
-    assert model(observation(counts=(count(events=events),))).why.endswith("; 3 → 2 1 min ago")
+    assert model(observation(counts=(count(events=events),))).why.endswith(
+        "; scaled from 3 to 2, 1 min ago"
+    )
 
 
 def test_a_blind_autoscaler_keeps_the_count_and_is_a_notice() -> None:
@@ -108,7 +110,16 @@ def test_the_last_change_is_the_newest_of_specs_and_counts() -> None:
     assert front_page(seen, "").headline.last_change == "model-sim-a-3f9c1a was submitted 2 h ago"
     later = (scaled(1, 2, ago_s=600), scaled(2, None, ago_s=60, said="no change"))
     seen = dataclasses.replace(seen, counts=(count(events=later),))
-    assert front_page(seen, "").headline.last_change == "model-sim-a-3f9c1a scaled 1 → 2 10 min ago"
+    assert (
+        front_page(seen, "").headline.last_change
+        == "model-sim-a-3f9c1a was scaled from 1 to 2, 10 min ago"
+    )
+
+
+def test_a_job_that_was_scaled_was_not_submitted_by_anyone() -> None:
+    seen = observation(counts=(count(events=(scaled(1, 2, ago_s=7200.4),)),))
+    change = "model-sim-a-3f9c1a was scaled from 1 to 2, 2 h ago"
+    assert front_page(seen, "").headline.last_change == change
 
 
 def test_a_stopped_platform_says_what_brings_it_back() -> None:
