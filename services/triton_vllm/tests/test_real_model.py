@@ -14,8 +14,10 @@ from typing import Any
 
 import psutil
 import pytest
+from agent_models import APIS, SETTINGS, Verdict, model_of
 from api_answers import check_right_requests, check_wrong_requests
 from hang import HANG_S
+from pydantic_ai import Agent, NativeOutput
 from real_replica import real_replica
 from replica_process import (
     ALIAS,
@@ -138,6 +140,21 @@ def test_the_sdks_types_read_all_that_the_three_apis_answer(replica: ReplicaProc
 def test_wrong_requests_get_the_statuses_and_errors_of_their_apis(replica: ReplicaProcess) -> None:
     url = f"http://{replica.address}:{OPENAI_PORT}"
     print(asyncio.run(check_wrong_requests(url, ALIAS)), "requests are refused")
+
+
+def test_an_agent_framework_has_text_and_objects_of_the_model(replica: ReplicaProcess) -> None:
+    url = f"http://{replica.address}:{OPENAI_PORT}"
+
+    async def answers() -> None:
+        for api in APIS:
+            model = model_of(api, url, ALIAS)
+            text = await Agent(model, model_settings={**SETTINGS, "temperature": 0}).run(QUESTION)
+            assert "Paris" in text.output
+            if api != "messages":  # the framework knows which of Anthropic's own models can
+                judge = Agent(model, output_type=NativeOutput(Verdict), model_settings=SETTINGS)
+                assert isinstance((await judge.run("Judge it.")).output, Verdict)
+
+    asyncio.run(answers())
 
 
 def test_a_cancelled_stream_leaves_the_engine_idle(replica: ReplicaProcess) -> None:
