@@ -109,7 +109,7 @@ def changing(platform: Platform) -> Iterator[tuple[str, str]]:
 
 
 def state_of(platform: Platform) -> dict[str, Any]:
-    """What could have been changed, and nobody else changes meanwhile: the autoscaler has counts."""
+    """What an attack could change, and the autoscaler does not."""
     return {
         "jobs": sorted((job["ID"], job["Stop"]) for job in platform.nomad("jobs")),
         "nodes": sorted(
