@@ -79,14 +79,15 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
             "to name a file with its checksum"
         )
     sums = download.read(source, step)
+    # Before the signature: the page of a filter in place of both files is no changed file.
+    sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
+    if sha256 is None:
+        raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
     signature, by = pin.sums.signature, BY_HTTPS
     if signature is not None:
         place = address(pin, signature.file_name, settings)
         key = _signer(sums, download.read(place, step), signature.key, place)
         by = f"{SIGNED} {key[-_KEY_DIGITS:]}"
-    sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
-    if sha256 is None:
-        raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
     recorded = settings.archives_lock.sums().get(pin.file_name, sha256)
     if recorded != sha256:
         raise settings.archives_lock.mismatch(pin.file_name, sha256, shown(source))

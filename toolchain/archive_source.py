@@ -20,7 +20,7 @@ from toolchain.download import NO_ARCHIVES, shown
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import ArchivePin
 from toolchain.settings import Settings
-from toolchain.sources import Attempt, Obtained, check_versions
+from toolchain.sources import Attempt, Obtained, OtherVersionError, check_versions
 
 _MIB = 1024 * 1024
 
@@ -32,8 +32,9 @@ def key(sha256: str) -> str:
 def fetch(attempt: Attempt) -> Obtained:
     """Downloads, verifies and unpacks the archive.
 
-    UnavailableError when the vendor does not answer or has no such file. A file that is not the
-    one that was proven is a ToolchainError: it was changed, which a person has to look into.
+    UnavailableError when the vendor does not answer or has no such file, or its program does not
+    run here. A file that is not the one that was proven is a ToolchainError: it was changed, which
+    a person has to look into.
     """
     pin = attempt.pin.archive
     if pin is None:
@@ -43,10 +44,10 @@ def fetch(attempt: Attempt) -> Obtained:
         proof = proof_of(pin, attempt.settings, attempt.step)
         source = address(pin, pin.file_name, attempt.settings)
         download.save(source, attempt.staging / pin.file_name, attempt.step)
+        _install(attempt, pin, proof, source)
     except UnavailableError as reason:
         attempt.step.enter("checking", f"no archive: {reason}")
         raise
-    _install(attempt, pin, proof, source)
     if proof.lasts:
         attempt.settings.archives_lock.record(pin.file_name, proof.sha256, attempt.step)
     return Obtained(key=key(proof.sha256), proof=proof.by)
@@ -111,7 +112,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _check_content(attempt: Attempt, source: httpx.URL) -> None:
     try:
         check_versions(attempt.pin, attempt.staging)
-    except UnavailableError as wrong:
+    except OtherVersionError as wrong:
         raise ToolchainError(
             f"{shown(source)}: {wrong}, not {attempt.pin.version}",
             fix="pin the checksum of the archive of that version",

@@ -41,26 +41,37 @@ class Obtained:
     proof: str
 
 
+class OtherVersionError(UnavailableError):
+    """A binary reports another version than the pinned one."""
+
+
 def check_versions(pin: ToolPin, folder: Path) -> None:
-    """Runs each binary in `folder`. UnavailableError unless all report the pinned version."""
+    """Runs each binary in `folder`. UnavailableError unless all report the pinned version; it is an
+    OtherVersionError where one reports another."""
     for binary in pin.binaries:
-        version = _reported_version([str(folder / binary), *pin.version_arguments])
+        try:
+            version = _reported_version([str(folder / binary), *pin.version_arguments])
+        except OSError as error:
+            raise UnavailableError(f"{binary} cannot be run: {error.strerror}") from error
+        except subprocess.TimeoutExpired as error:
+            raise UnavailableError(
+                f"{binary} has not reported its version within {_VERSION_TIMEOUT_S} s"
+            ) from error
+        if version is None:
+            raise UnavailableError(f"{binary} does not report its version")
         if version != pin.version:
-            raise UnavailableError(f"{binary} is version {version or 'unknown'}")
+            raise OtherVersionError(f"{binary} is version {version}")
 
 
 def _reported_version(command: list[str]) -> str | None:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_VERSION_TIMEOUT_S,
+        check=False,
+    )
     match = _VERSION.search(done.stdout)
     return match[1] if match else None

@@ -16,6 +16,7 @@ from tests.unit.toolchain.stand_ins import (
     tar_of,
     zip_of,
 )
+from toolchain import sources
 from toolchain.errors import ToolchainError
 from toolchain.pins import ArchivePin
 from toolchain.progress import Step, silent
@@ -113,6 +114,29 @@ def test_an_archive_of_another_version_is_refused(
     with pytest.raises(ToolchainError, match=r"version 1\.2\.4, not 1\.2\.3"):
         resolve_archive(tmp_path, archive_server, archive_pin(sha=sha256(content)))
     assert files_under(tmp_path / "cache") == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit_s", "reason"),
+    [
+        ("#!/bin/sh\nexec sleep 60\n", 0.5, r"hammer has not reported its version within 0\.5 s"),
+        ("#!/nowhere/sh\n", 60, "hammer cannot be run: No such file or directory"),
+        ("#!/bin/sh\necho Hammer\n", 60, "hammer does not report its version"),
+    ],
+)
+def test_a_program_that_reports_no_version_here_is_unavailable_for_that_reason(
+    text: str,
+    limit_s: float,
+    reason: str,
+    tmp_path: Path,
+    archive_server: ArchiveServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "_VERSION_TIMEOUT_S", limit_s)
+    content = zip_of({"hammer": text})
+    archive_server.files[ARCHIVE] = content
+    with pytest.raises(ToolchainError, match=f"could not be installed: archive: {reason}"):
+        resolve_archive(tmp_path, archive_server, archive_pin(sha=sha256(content)))
 
 
 def test_without_a_checksum_no_archive_is_requested(

@@ -199,6 +199,20 @@ def test_a_signature_that_is_none_is_refused(checkout: Checkout) -> None:
     assert "is not an OpenPGP signature" in checkout.refused().message
 
 
+def test_a_filters_page_in_place_of_sums_and_signature_is_no_archive(checkout: Checkout) -> None:
+    archive = publish(checkout, "consul")
+    for file in checkout.vendors.files:
+        checkout.vendors.files[file] = b"<html>blocked</html>"
+    checkout.sources, checkout.path = ("archive", "module"), str(put_builds(checkout.folder))
+    said: list[str] = []
+
+    def progress(*told: object) -> None:
+        said.append(str(told))
+
+    assert checkout.get(progress=progress).source == "built"
+    assert any(f"SHA256SUMS does not list {archive.file_name}" in told for told in said)
+
+
 def test_sums_without_their_signature_are_not_used(checkout: Checkout) -> None:
     archive = publish(checkout, "consul")
     del checkout.vendors.files[signature_of(archive)]
