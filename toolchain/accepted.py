@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolchain import archive_source, path_source
-from toolchain.archive_proof import kind_of_proof, known_sha256
+from toolchain.archive_proof import is_proven, known_sha256
 from toolchain.errors import UnavailableError
 from toolchain.pins import ArchivePin, ToolPin
 from toolchain.settings import Settings
@@ -35,7 +35,9 @@ def _archive_keys(
     pin: ToolPin, archive: ArchivePin, settings: Settings, store: ToolStore
 ) -> frozenset[str]:
     """Where this checkout does not know the sum yet, another one may have proven the archive."""
-    sha256, kind = known_sha256(archive, settings), kind_of_proof(archive)
-    if sha256 is not None:
-        return frozenset({archive_source.key(sha256)})
-    return store.keys_of_archives(pin, kind) if kind else frozenset()
+    sha256, kept = known_sha256(archive, settings), store.archives(pin)
+    if sha256 is None:
+        return frozenset(key for key, each in kept.items() if is_proven(archive, each, settings))
+    key = archive_source.key(sha256)
+    # An archive of an older cache has no origin: it was proven by this very sum.
+    return frozenset({key}) if key not in kept or kept[key].sha256 == sha256 else frozenset()

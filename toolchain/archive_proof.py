@@ -13,7 +13,8 @@ from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.pins import ArchivePin
 from toolchain.progress import Step
 from toolchain.settings import Settings
-from toolchain.signatures import SignatureError, verify
+from toolchain.signatures import SignatureError, fingerprint_of, verify
+from toolchain.store import ArchiveOrigin
 from toolchain.sums import find_sum
 
 SIGNED = "signed by"
@@ -26,7 +27,7 @@ class Proof:
     """`by` is what `slipway tools` shows. `lasts` if the sum came from the vendor: the checkout
     then records it."""
 
-    sha256: str
+    origin: ArchiveOrigin
     by: str
     lasts: bool = False
 
@@ -34,14 +35,21 @@ class Proof:
 def known_sha256(pin: ArchivePin, settings: Settings) -> str | None:
     """The SHA-256 that can be known without asking the vendor."""
     given = _given(pin, settings)
-    return given.sha256 if given else settings.archives_lock.sums().get(pin.file_name)
+    return given.origin.sha256 if given else settings.archives_lock.sums().get(pin.file_name)
 
 
-def kind_of_proof(pin: ArchivePin) -> str | None:
-    """How the text of the vendor's proof begins; None without one."""
+def is_proven(pin: ArchivePin, origin: ArchiveOrigin, settings: Settings) -> bool:
+    """Whether what another checkout took for proof is one for this checkout too: a signature by
+    the same key or, where there is none, sums from the same host."""
     if pin.sums is None:
-        return None
-    return SIGNED if pin.sums.signature else BY_HTTPS
+        return False
+    if pin.sums.signature is not None:
+        return origin.signer is not None and origin.signer == fingerprint_of(pin.sums.signature.key)
+    try:
+        source = address(pin, pin.sums.file_name, settings)
+    except UnavailableError:
+        return False
+    return source.scheme == "https" and origin.host == _host(source)
 
 
 def proof_of(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
@@ -64,9 +72,9 @@ def address(pin: ArchivePin, file_name: str, settings: Settings) -> httpx.URL:
 
 def _given(pin: ArchivePin, settings: Settings) -> Proof | None:
     if pin.sha256 is not None:
-        return Proof(sha256=pin.sha256, by="pinned checksum")
+        return Proof(origin=ArchiveOrigin(sha256=pin.sha256), by="pinned checksum")
     given = settings.checksums.get(pin.file_name)
-    return Proof(sha256=given, by="your checksum") if given else None
+    return Proof(origin=ArchiveOrigin(sha256=given), by="your checksum") if given else None
 
 
 def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
@@ -83,7 +91,8 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
     sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
     if sha256 is None:
         raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
-    signature, by = pin.sums.signature, BY_HTTPS
+    host, key, signature = _host(source), None, pin.sums.signature
+    by = f"{BY_HTTPS} from {host}" if settings.mirror else BY_HTTPS
     if signature is not None:
         place = address(pin, signature.file_name, settings)
         key = _signer(sums, download.read(place, step), signature.key, place)
@@ -91,7 +100,12 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
     recorded = settings.archives_lock.sums().get(pin.file_name, sha256)
     if recorded != sha256:
         raise settings.archives_lock.mismatch(pin.file_name, sha256, shown(source))
-    return Proof(sha256=sha256, by=by, lasts=True)
+    origin = ArchiveOrigin(sha256=sha256, host=host, signer=key)
+    return Proof(origin=origin, by=by, lasts=True)
+
+
+def _host(source: httpx.URL) -> str:
+    return source.netloc.decode()
 
 
 def _signer(sums: bytes, signature: bytes, key: Path, source: httpx.URL) -> str:

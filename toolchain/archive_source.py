@@ -15,12 +15,14 @@ from typing import IO
 import httpx
 
 from toolchain import download
-from toolchain.archive_proof import Proof, address, proof_of
+from toolchain.archive_proof import Proof, address, known_sha256, proof_of
 from toolchain.download import NO_ARCHIVES, shown
 from toolchain.errors import ToolchainError, UnavailableError
-from toolchain.pins import ArchivePin
+from toolchain.pins import ArchivePin, ToolPin
+from toolchain.progress import Step
 from toolchain.settings import Settings
 from toolchain.sources import Attempt, Obtained, OtherVersionError, check_versions
+from toolchain.store import Provenance
 
 _MIB = 1024 * 1024
 
@@ -49,8 +51,15 @@ def fetch(attempt: Attempt) -> Obtained:
         attempt.step.enter("checking", f"no archive: {reason}")
         raise
     if proof.lasts:
-        attempt.settings.archives_lock.record(pin.file_name, proof.sha256, attempt.step)
-    return Obtained(key=key(proof.sha256), proof=proof.by)
+        attempt.settings.archives_lock.record(pin.file_name, proof.origin.sha256, attempt.step)
+    return Obtained(key=key(proof.origin.sha256), proof=proof.by, archive=proof.origin)
+
+
+def record_reused(pin: ToolPin, kept: Provenance, settings: Settings, step: Step) -> None:
+    """Records the sum of an archive that another checkout has proven. Errors are those of
+    `ArchivesLock.record`."""
+    if pin.archive and kept.archive and known_sha256(pin.archive, settings) is None:
+        settings.archives_lock.record(pin.archive.file_name, kept.archive.sha256, step)
 
 
 def _must_answer(pin: ArchivePin, settings: Settings) -> None:
@@ -63,7 +72,7 @@ def _must_answer(pin: ArchivePin, settings: Settings) -> None:
 def _install(attempt: Attempt, pin: ArchivePin, proof: Proof, source: httpx.URL) -> None:
     archive = attempt.staging / pin.file_name
     attempt.step.enter("installing", pin.file_name)
-    _check(archive, proof.sha256, source)
+    _check(archive, proof.origin.sha256, source)
     _unpack(archive, pin.members, attempt.staging)
     archive.unlink()
     _check_content(attempt, source)

@@ -86,10 +86,10 @@ def report(names: Iterable[str], cache: Path) -> list[ToolState]:
 def resolve(pin: ToolPin, settings: Settings, step: Step) -> ResolvedTool:
     """Installs one tool as part of the caller's step."""
     store = ToolStore(settings.cache)
-    source: Source | None = _cached(pin, settings, store)
+    source: Source | None = _cached(pin, settings, store, step)
     if source is None:
         with exclusive(store.lock_path(pin), step) as lock:
-            source = _cached(pin, settings, store) or _reused(pin, settings, store)
+            source = _cached(pin, settings, store, step) or _reused(pin, settings, store, step)
             source = source or _fetch(pin, settings, store, step, lock)
     path = store.link(pin) / pin.binaries[0]
     return ResolvedTool(name=pin.name, version=pin.version, source=source, path=path)
@@ -108,12 +108,21 @@ def _state(pin: ToolPin, settings: Settings) -> ToolState:
     )
 
 
-def _cached(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.in_use(pin, accepted_keys(pin, settings, store)) else None
+def _cached(
+    pin: ToolPin, settings: Settings, store: ToolStore, step: Step
+) -> Literal["cached"] | None:
+    kept = store.in_use(pin, accepted_keys(pin, settings, store))
+    if kept is None:
+        return None
+    archive_source.record_reused(pin, kept, settings, step)
+    return "cached"
 
 
-def _reused(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cached"] | None:
-    return "cached" if store.reuse(pin, accepted_keys(pin, settings, store)) else None
+def _reused(
+    pin: ToolPin, settings: Settings, store: ToolStore, step: Step
+) -> Literal["cached"] | None:
+    reused = store.reuse(pin, accepted_keys(pin, settings, store))
+    return _cached(pin, settings, store, step) if reused else None
 
 
 def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock: int) -> Source:
@@ -134,7 +143,14 @@ def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock:
                 reasons.append(f"{source}: {reason}")
                 continue
             result = _RESULT[source]
-            store.publish(pin, staging, source=result, key=obtained.key, proof=obtained.proof)
+            store.publish(
+                pin,
+                staging,
+                source=result,
+                key=obtained.key,
+                proof=obtained.proof,
+                archive=obtained.archive,
+            )
             return result
     raise ToolchainError(
         f"{pin.name} {pin.version} could not be installed: {'; '.join(reasons)}",

@@ -23,9 +23,16 @@ class _Key:
     until: datetime | None
 
 
+def fingerprint_of(certificate: Path) -> str:
+    """The fingerprint, in upper-case hex, of the key in a file."""
+    import pysequoia  # noqa: PLC0415 (as in `verify`)
+
+    return pysequoia.Cert.from_file(str(certificate)).fingerprint.upper()
+
+
 def verify(content: bytes, signature: bytes, certificate: Path) -> str:
-    """Returns the fingerprint, in upper-case hex, of the key by which `content` is signed, which
-    has to be that of `certificate` (a file with the vendor's public key) or a subkey of it.
+    """Returns the fingerprint, in upper-case hex, of `certificate` (a file with the vendor's public
+    key), by which or by a subkey of which `content` has to be signed.
 
     Each key has to be valid at the time of the signature: what a key has signed before it expired
     stays proven, and nothing that it signs afterwards is. SignatureError otherwise.

@@ -15,6 +15,7 @@ from toolchain.errors import UnavailableError
 from toolchain.pins import ToolPin
 from toolchain.progress import Step
 from toolchain.settings import Settings
+from toolchain.store import ArchiveOrigin
 
 _VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+\.\d+[-+.\w]*)")
 _VERSION_TIMEOUT_S = 20
@@ -35,10 +36,11 @@ class Attempt:
 @dataclass(frozen=True, kw_only=True)
 class Obtained:
     """A filled staging folder: `key` names its content, `proof` is why it can be trusted, as
-    `slipway tools` shows it."""
+    `slipway tools` shows it; `archive` is from where the archive was, if it is one."""
 
     key: str
     proof: str
+    archive: ArchiveOrigin | None = None
 
 
 class OtherVersionError(UnavailableError):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,24 @@ _PROVENANCE = "provenance.json"
 
 
 @dataclass(frozen=True, kw_only=True)
+class ArchiveOrigin:
+    """The SHA-256 of an archive, in lower-case hex, and who vouched for it: the host (with its port
+    if it is not the usual one) that served the vendor's sums, and the fingerprint of the key that
+    signed them. Both are None for a sum that did not come from the vendor."""
+
+    sha256: str
+    host: str | None = None
+    signer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """Where a kept tool is from, and its proof (`sources.Obtained`); None if it was kept by a
-    version of Slipway that did not record one."""
+    version of Slipway that did not record one. `archive` likewise, and for archives only."""
 
     source: str
     proof: str | None
+    archive: ArchiveOrigin | None = None
 
 
 class ToolStore:
@@ -52,16 +64,18 @@ class ToolStore:
         provenance = _intact(pin, self.link(pin).resolve())
         if provenance is None or provenance["key"] not in keys:
             return None
-        return Provenance(source=provenance["source"], proof=provenance.get("proof"))
-
-    def keys_of_archives(self, pin: ToolPin, proven: str) -> frozenset[str]:
-        """The keys of kept archives whose proof begins with `proven`."""
-        kept = (_provenance(folder) for folder in self._folder(pin, "").parent.glob("*-*"))
-        return frozenset(
-            each["key"]
-            for each in kept
-            if each and each["source"] == "archive" and each.get("proof", "").startswith(proven)
+        return Provenance(
+            source=provenance["source"],
+            proof=provenance.get("proof"),
+            archive=_origin(provenance),
         )
+
+    def archives(self, pin: ToolPin) -> dict[str, ArchiveOrigin]:
+        """The origin of each kept archive of the pinned version by its key, where it is known."""
+        home = self._folder(pin, "").parent
+        kept = (_provenance(folder) for folder in home.glob(f"{pin.version}-*"))
+        origins = {each["key"]: _origin(each) for each in kept if each}
+        return {key: origin for key, origin in origins.items() if origin}
 
     def reuse(self, pin: ToolPin, keys: frozenset[str]) -> bool:
         """Puts an intact tool with one of `keys` in use again, after pins were changed back."""
@@ -88,12 +102,22 @@ class ToolStore:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, pin: ToolPin, staging: Path, *, source: str, key: str, proof: str) -> Path:
+    def publish(
+        self,
+        pin: ToolPin,
+        staging: Path,
+        *,
+        source: str,
+        key: str,
+        proof: str,
+        archive: ArchiveOrigin | None = None,
+    ) -> Path:
         """Makes the filled `staging` the tool in use, in two atomic steps."""
         provenance: dict[str, Any] = {
             "source": source,
             "key": key,
             "proof": proof,
+            "archive": asdict(archive) if archive else None,
             "binaries": _stamps(pin, staging),
         }
         (staging / _PROVENANCE).write_text(json.dumps(provenance, indent=2, sort_keys=True) + "\n")
@@ -127,6 +151,11 @@ def _provenance(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return provenance
+
+
+def _origin(provenance: Mapping[str, Any]) -> ArchiveOrigin | None:
+    recorded = provenance.get("archive")
+    return ArchiveOrigin(**recorded) if recorded else None
 
 
 def _stamps(pin: ToolPin, folder: Path) -> dict[str, list[int]]:

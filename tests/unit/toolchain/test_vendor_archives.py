@@ -20,7 +20,7 @@ from toolchain.pins import ArchivePin, ToolPin, tool_pin, tool_pins
 from toolchain.progress import Progress, Step, silent
 from toolchain.resolve import ResolvedTool, resolve
 from toolchain.settings import Settings
-from toolchain.store import Provenance, ToolStore
+from toolchain.store import ArchiveOrigin, Provenance, ToolStore
 
 PINNED = [pin for pin in tool_pins().values() if pin.archive is not None]
 KEY = SigningKey("vendor")
@@ -141,17 +141,29 @@ def test_a_release_of_pulumi_keeps_its_language_host_beside_it(checkout: Checkou
     assert path.resolve().with_name("pulumi-language-python").read_bytes() == host
 
 
-def test_the_proof_of_an_archive_is_kept_with_it(checkout: Checkout) -> None:
-    shown, store = [], ToolStore(checkout.cache)
-    for name in ("consul", "prometheus"):
-        publish(checkout, name)
-        checkout.get(name)
-        pin = tool_pin(name)
-        shown.append(store.in_use(pin, store.keys_of_archives(pin, "")))
-    assert shown == [
-        Provenance(source="archive", proof=f"signed by {KEY.fingerprint[-8:]}"),
-        Provenance(source="archive", proof="checksum by HTTPS"),
-    ]
+@pytest.mark.parametrize(
+    ("name", "proof", "host", "signer"),
+    [
+        (
+            "consul",
+            f"signed by {KEY.fingerprint[-8:]}",
+            "releases.hashicorp.com",
+            KEY.fingerprint,
+        ),
+        ("prometheus", "checksum by HTTPS", "github.com", None),
+    ],
+)
+def test_the_proof_of_an_archive_is_kept_with_it(
+    checkout: Checkout, name: str, proof: str, host: str, signer: str | None
+) -> None:
+    content = checkout.vendors.files[place(publish(checkout, name).address)]
+    assert isinstance(content, bytes)
+    checkout.get(name)
+    pin, store = tool_pin(name), ToolStore(checkout.cache)
+    origin = ArchiveOrigin(sha256=sha256(content), host=host, signer=signer)
+    assert store.in_use(pin, frozenset(store.archives(pin))) == Provenance(
+        source="archive", proof=proof, archive=origin
+    )
 
 
 def test_a_corrupt_archive_is_refused(checkout: Checkout) -> None:
@@ -354,10 +366,43 @@ def test_what_another_checkout_has_proven_is_used_without_asking_the_vendor(
 ) -> None:
     publish(checkout, "consul")
     checkout.get()
+    recorded = checkout.lock_file.read_text()
     checkout.lock_file.unlink()  # a second checkout with the same cache
     checkout.vendors.connected.clear()
     assert checkout.get().source == "cached"
     assert checkout.vendors.connected == []
+    assert checkout.lock_file.read_text() == recorded
+
+
+def test_what_was_proven_by_another_key_is_proven_again(checkout: Checkout) -> None:
+    publish(checkout, "consul")
+    checkout.get()
+    checkout.lock_file.unlink()
+    new = SigningKey("successor")
+    publish(checkout, "consul", key=new)
+    assert checkout.get(key=new).source == "archive"
+
+
+def test_what_came_from_a_mirror_is_not_proven_by_the_vendor(checkout: Checkout) -> None:
+    publish(checkout, "prometheus")
+    for file, content in list(checkout.vendors.files.items()):
+        checkout.vendors.files[f"get.pulumi.com/{file.rpartition('/')[2]}"] = content
+    pin, store = tool_pin("prometheus"), ToolStore(checkout.cache)
+    proofs = []
+    for checkout.mirror in ("https://get.pulumi.com", None):
+        assert checkout.get("prometheus").source == "archive"
+        kept = store.in_use(pin, frozenset(store.archives(pin)))
+        proofs.append(kept and kept.proof)
+        checkout.lock_file.unlink()
+    assert proofs == ["checksum by HTTPS from get.pulumi.com", "checksum by HTTPS"]
+
+
+def test_a_kept_archive_has_to_have_the_whole_sum(checkout: Checkout) -> None:
+    publish(checkout, "consul")
+    file = checkout.get().path.with_name("provenance.json")
+    recorded = checkout.lock_file.read_text().split()[0]
+    file.write_text(file.read_text().replace(recorded, recorded[:12] + "0" * 52))
+    assert checkout.get().source == "archive"
 
 
 def test_what_another_checkout_has_proven_is_not_used_against_the_lock_file(
