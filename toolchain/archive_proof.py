@@ -15,10 +15,11 @@ from toolchain.progress import Step
 from toolchain.settings import Settings
 from toolchain.signatures import SignatureError, fingerprint_of, verify
 from toolchain.store import ArchiveOrigin
-from toolchain.sums import find_sum
+from toolchain.sums import TwoSumsError, find_sum
 
 SIGNED = "signed by"
 BY_HTTPS = "checksum by HTTPS"
+RECORDED = "archives.lock"
 _KEY_DIGITS = 8  # how vendors and `gpg` name a key in short
 
 
@@ -81,14 +82,17 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
     if pin.sums is None:
         raise UnavailableError("its checksum is not known")
     source = address(pin, pin.sums.file_name, settings)
+    recorded = settings.archives_lock.sums().get(pin.file_name)
     if pin.sums.signature is None and source.scheme != "https":
+        if recorded is not None:
+            return Proof(origin=ArchiveOrigin(sha256=recorded), by=RECORDED)
         raise UnavailableError(
             f"{shown(source)} is not signed and not served by HTTPS: SLIPWAY_MIRROR_CHECKSUMS has "
             "to name a file with its checksum"
         )
     sums = download.read(source, step)
     # Before the signature: the page of a filter in place of both files is no changed file.
-    sha256 = find_sum(sums.decode(errors="replace"), pin.file_name)
+    sha256 = _listed(sums, pin.file_name, source)
     if sha256 is None:
         raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
     host, key, signature = _host(source), None, pin.sums.signature
@@ -97,11 +101,20 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
         place = address(pin, signature.file_name, settings)
         key = _signer(sums, download.read(place, step), signature.key, place)
         by = f"{SIGNED} {key[-_KEY_DIGITS:]}"
-    recorded = settings.archives_lock.sums().get(pin.file_name, sha256)
-    if recorded != sha256:
+    if recorded not in (None, sha256):
         raise settings.archives_lock.mismatch(pin.file_name, sha256, shown(source))
     origin = ArchiveOrigin(sha256=sha256, host=host, signer=key)
     return Proof(origin=origin, by=by, lasts=True)
+
+
+def _listed(sums: bytes, file_name: str, source: httpx.URL) -> str | None:
+    try:
+        return find_sum(sums.decode(errors="replace"), file_name)
+    except TwoSumsError as error:
+        raise ToolchainError(
+            f"{shown(source)}, {error}",
+            fix=f"find out which one is right and why that address serves both; {NO_ARCHIVES}",
+        ) from error
 
 
 def _host(source: httpx.URL) -> str:

@@ -6,21 +6,21 @@ gets the same archives, whatever the vendor or a mirror serves by that time.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.errors import ToolchainError
 from toolchain.locks import exclusive
 from toolchain.progress import Step
-from toolchain.sums import MalformedLineError, read_sums, write_sums
+from toolchain.sums import SumsError, read_sums, write_sums
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchivesLock:
-    """`file` is in the checkout; `guard` is the lock file of those who write it."""
+    """`file` is in the checkout."""
 
     file: Path
-    guard: Path
 
     def sums(self) -> dict[str, str]:
         """Archive to SHA-256, in lower-case hex. ToolchainError (exit code 2) if the file cannot be
@@ -29,7 +29,7 @@ class ArchivesLock:
             return read_sums(self.file.read_text())
         except FileNotFoundError:
             return {}
-        except (MalformedLineError, UnicodeDecodeError) as error:
+        except (SumsError, UnicodeDecodeError) as error:
             raise ToolchainError(
                 f"{self.file}: {error}",
                 fix="correct the line, or restore the file from git",
@@ -39,7 +39,9 @@ class ArchivesLock:
     def record(self, archive: str, sha256: str, step: Step) -> None:
         """Adds an archive that was proven and used. ToolchainError if another run has recorded
         another sum for it in the meantime, or the file cannot be written."""
-        with exclusive(self.guard, step):
+        if self.sums().get(archive) == sha256:
+            return
+        with exclusive(self._guard(), step):
             sums = self.sums()
             if sums.setdefault(archive, sha256) != sha256:
                 raise self.mismatch(archive, sha256, "another run")
@@ -55,15 +57,28 @@ class ArchivesLock:
             "SLIPWAY_TOOL_SOURCES=path,wheel,module uses no archives",
         )
 
+    def _guard(self) -> Path:
+        """The lock file of those who write, in the checkout as well: runs with different caches
+        write the same file."""
+        folder = self.file.with_name(".slipway")  # ignored by git
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise self._not_writable(error) from error
+        return folder / self.file.name
+
     def _write(self, text: str) -> None:
-        partial = self.file.with_name(f".{self.file.name}.partial")
+        partial = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}.partial")
         try:
             partial.write_text(text)
             partial.replace(self.file)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise ToolchainError(
-                f"cannot write {self.file}: {error.strerror}",
-                fix="make it writable for your user: it records the checksums of the vendors' "
-                "archives",
-            ) from error
+            raise self._not_writable(error) from error
+
+    def _not_writable(self, error: OSError) -> ToolchainError:
+        return ToolchainError(
+            f"cannot write {self.file}: {error.strerror}",
+            fix="make its folder writable for your user: it records the checksums of the vendors' "
+            "archives",
+        )

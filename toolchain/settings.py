@@ -21,7 +21,7 @@ from pathlib import Path
 from toolchain.archives_lock import ArchivesLock
 from toolchain.errors import ToolchainError
 from toolchain.pins import HERE
-from toolchain.sums import MalformedLineError, read_sums
+from toolchain.sums import SumsError, read_sums
 from toolchain.vendors import Vendors, pinned_vendors
 
 SOURCES = ("path", "archive", "wheel", "module")
@@ -43,7 +43,7 @@ class Settings:
 
     @property
     def archives_lock(self) -> ArchivesLock:
-        return ArchivesLock(file=self.lock_file, guard=self.cache / "locks" / "archives.lock")
+        return ArchivesLock(file=self.lock_file)
 
     @classmethod
     def read(cls, cache: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -92,9 +92,10 @@ def _checksums(environ: Mapping[str, str]) -> Mapping[str, str]:
         ) from None
     try:
         return read_sums(text)
-    except MalformedLineError as error:
+    except SumsError as error:
         raise ToolchainError(
             f"{path}, {error}",
-            fix="write `<64 hex digits of the SHA-256>  <file name>`, as the vendors do",
+            fix="write `<64 hex digits of the SHA-256>  <file name>` once for each file, as the "
+            "vendors do",
             exit_code=2,
         ) from error

@@ -9,24 +9,40 @@ from collections.abc import Mapping
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S+)")
 
 
-class MalformedLineError(ValueError):
+class SumsError(ValueError):
+    """A line that makes a file of sums unusable. The text says which and why."""
+
+
+class MalformedLineError(SumsError):
     """`line`, at `number`, is not a checksum line."""
 
     def __init__(self, number: int, line: str) -> None:
         super().__init__(f"line {number}: not a checksum line: {line!r}")
 
 
+class TwoSumsError(SumsError):
+    """The line at `number` has another sum for a file than a line before it."""
+
+    def __init__(self, number: int, file_name: str) -> None:
+        super().__init__(f"line {number}: another sum for {file_name} than in a line before it")
+
+
 def read_sums(text: str) -> dict[str, str]:
     """File name to SHA-256 in lower-case hex. MalformedLineError for any other line that is not
-    empty."""
+    empty; TwoSumsError for two different sums of one file."""
     sums = dict[str, str]()
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             match = _LINE.fullmatch(line.strip())
             if match is None:
                 raise MalformedLineError(number, line.strip())
-            sums[match[2]] = match[1].lower()
+            _add(match, number, sums)
     return sums
+
+
+def _add(match: re.Match[str], number: int, sums: dict[str, str]) -> None:
+    if sums.setdefault(match[2], match[1].lower()) != match[1].lower():
+        raise TwoSumsError(number, match[2])
 
 
 def write_sums(sums: Mapping[str, str]) -> str:
@@ -35,9 +51,11 @@ def write_sums(sums: Mapping[str, str]) -> str:
 
 
 def find_sum(text: str, file_name: str) -> str | None:
-    """The SHA-256 of one file, in lower-case hex; other lines may be anything."""
-    for line in text.splitlines():
+    """The SHA-256 of one file, in lower-case hex; other lines may be anything. TwoSumsError for two
+    different ones."""
+    sums = dict[str, str]()
+    for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.fullmatch(line.strip())
         if match is not None and match[2] == file_name:
-            return match[1].lower()
-    return None
+            _add(match, number, sums)
+    return sums.get(file_name)

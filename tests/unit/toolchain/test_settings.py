@@ -52,6 +52,17 @@ def test_a_broken_checksum_line_is_named(tmp_path: Path) -> None:
     assert refusal.value.exit_code == 2
 
 
+def test_two_checksums_of_one_file_are_wrong_input(tmp_path: Path) -> None:
+    file = tmp_path / "sums"
+    same = f"{'ab' * 32}  nomad.zip\n{'AB' * 32}  nomad.zip\n"
+    file.write_text(same)
+    assert read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(file)).checksums == {"nomad.zip": "ab" * 32}
+    file.write_text(f"{same}{'cd' * 32}  nomad.zip\n")
+    with pytest.raises(ToolchainError, match=r"line 3: another sum for nomad\.zip") as refusal:
+        read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(file))
+    assert refusal.value.exit_code == 2
+
+
 def test_a_named_checksum_file_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match=r"SLIPWAY_MIRROR_CHECKSUMS: .* does not exist"):
         read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(tmp_path / "none"))

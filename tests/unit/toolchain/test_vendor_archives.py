@@ -14,8 +14,10 @@ import pytest
 from tests.unit.toolchain.stand_ins import files_under, program, put_go, sha256
 from tests.vendors import HOSTS, SigningKey, Vendors, place, playing_vendors
 from toolchain import vendors as vendors_module
+from toolchain.archives_lock import ArchivesLock
 from toolchain.built_instead import say_what_is_built
 from toolchain.errors import ToolchainError
+from toolchain.locks import exclusive
 from toolchain.pins import ArchivePin, ToolPin, tool_pin, tool_pins
 from toolchain.progress import Progress, Step, silent
 from toolchain.resolve import ResolvedTool, resolve
@@ -349,6 +351,59 @@ def test_a_lock_file_with_a_wrong_line_is_refused(checkout: Checkout) -> None:
         checkout.get()
 
 
+def test_a_lock_file_with_two_sums_of_one_archive_is_refused(checkout: Checkout) -> None:
+    archive = publish(checkout, "consul")
+    checkout.get()
+    with checkout.lock_file.open("a") as merged:
+        merged.write(f"{'0' * 64}  {archive.file_name}\n")
+    with pytest.raises(ToolchainError, match=r"archives\.lock: line 2: another sum for consul"):
+        checkout.get()
+
+
+def test_a_vendors_list_with_two_sums_of_one_archive_is_refused(checkout: Checkout) -> None:
+    archive = publish(checkout, "prometheus")
+    assert archive.sums is not None
+    sums = place(archive.beside(archive.sums.file_name))
+    listed = checkout.vendors.files[sums]
+    assert isinstance(listed, bytes)
+    checkout.vendors.files[sums] = listed + f"{'0' * 64}  {archive.file_name}\n".encode()
+    refusal = checkout.refused("prometheus")
+    assert "sha256sums.txt, line 2: another sum for prometheus" in refusal.message
+    assert "SLIPWAY_TOOL_SOURCES=path,wheel,module" in refusal.fix
+
+
+def test_runs_with_different_caches_write_the_lock_file_one_after_the_other(
+    checkout: Checkout,
+) -> None:
+    def locks(cache: Path) -> ArchivesLock:
+        return dataclasses.replace(checkout.settings, cache=cache).archives_lock
+
+    waiting, names = threading.Event(), ("a.zip", "b.zip")
+    first, second = (locks(checkout.folder / each) for each in ("one", "two"))
+    first.record(names[0], "a" * 64, Step("first", silent))
+    (guard,) = checkout.folder.glob(".slipway/*")
+
+    def told(_name: str, state: str, *_: object) -> None:
+        if state == "waiting":
+            waiting.set()
+
+    record = threading.Thread(target=second.record, args=(names[1], "b" * 64, Step("2", told)))
+    with exclusive(guard, Step("held", silent)):
+        record.start()
+        assert waiting.wait(60)
+        assert names[1] not in first.sums()
+    record.join()
+    assert list(second.sums()) == list(names)
+
+
+def test_a_sum_that_is_recorded_is_not_written_again(checkout: Checkout) -> None:
+    lock = checkout.settings.archives_lock
+    lock.record("a.zip", "a" * 64, Step("lock", silent))
+    written = checkout.lock_file.stat().st_ino
+    lock.record("a.zip", "a" * 64, Step("lock", silent))
+    assert checkout.lock_file.stat().st_ino == written
+
+
 def test_sums_are_kept_in_the_form_of_sha256sum(checkout: Checkout) -> None:
     for name in ("prometheus", "consul", "nomad"):
         publish(checkout, name)
@@ -430,6 +485,26 @@ def test_sums_that_are_neither_signed_nor_from_https_prove_nothing(checkout: Che
     checkout.mirror = checkout.vendors.address
     assert "SLIPWAY_MIRROR_CHECKSUMS has to name" in checkout.refused("prometheus").message
     assert checkout.vendors.asked == []
+
+
+def test_a_mirror_without_https_serves_what_the_lock_file_has_the_sum_of(
+    checkout: Checkout,
+) -> None:
+    archive = publish(checkout, "prometheus")
+    content = checkout.vendors.files[place(archive.address)]
+    assert isinstance(content, bytes)
+    checkout.lock_file.write_text(f"{sha256(content)}  {archive.file_name}\n")
+    there = f"127.90.0.1/{archive.file_name}"
+    checkout.vendors.files[there] = content[:-1] + b"?"
+    checkout.mirror = checkout.vendors.address
+    with pytest.raises(ToolchainError, match=f"expected {sha256(content)}"):
+        checkout.get("prometheus")
+    checkout.vendors.files[there] = content
+    assert checkout.get("prometheus").source == "archive"
+    pin, store = tool_pin("prometheus"), ToolStore(checkout.cache)
+    kept = store.in_use(pin, frozenset(store.archives(pin)))
+    assert kept is not None
+    assert kept.proof == "archives.lock"
 
 
 def test_silent_vendors_are_named_in_one_line_with_the_minutes_of_the_builds(
