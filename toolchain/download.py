@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from toolchain.errors import ToolchainError, UnavailableError
 from toolchain.progress import Step, amount
@@ -19,6 +19,7 @@ _ATTEMPTS = 3
 _RETRY_S = 0.2  # twice as long each time
 _MIB = 1024 * 1024
 _SMALL_BYTES = _MIB  # checksum files have some KiB
+_LARGE_BYTES = 2048 * _MIB  # without a length; pinned archives have at most some 100 MiB
 
 
 class _PlainHttpError(Exception):
@@ -37,15 +38,18 @@ def shown(address: httpx.URL) -> str:
 def save(source: httpx.URL, target: Path, step: Step) -> None:
     """Writes the file at `source` to `target`, with its progress in MiB.
 
-    UnavailableError if the address does not serve it whole; ToolchainError if it redirects from
-    HTTPS to plain HTTP."""
+    UnavailableError if the address does not serve it whole, or more than it says; ToolchainError if
+    it redirects from HTTPS to plain HTTP."""
     step.enter("downloading", shown(source))
 
     def save_once() -> None:
         with _response(source) as response, target.open("wb") as output:
             total_bytes = int(response.headers.get("content-length", 0))
+            most_bytes = total_bytes or _LARGE_BYTES
             for chunk in response.iter_raw():
                 output.write(chunk)
+                if output.tell() > most_bytes:
+                    raise UnavailableError(f"{shown(source)} is larger than {most_bytes} bytes")
                 step.tick(amount(output.tell(), total_bytes))
 
     _tried(save_once, source)
@@ -99,9 +103,16 @@ def _response(source: httpx.URL) -> Iterator[httpx.Response]:
         yield response
 
 
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+        return status == httpx.codes.TOO_MANY_REQUESTS or httpx.codes.is_server_error(status)
+    return isinstance(error, httpx.TransportError)
+
+
 def _tried(call: Callable[[], None], source: httpx.URL) -> None:
     retrying = Retrying(
-        retry=retry_if_exception_type(httpx.TransportError),
+        retry=retry_if_exception(_may_pass),
         stop=stop_after_attempt(_ATTEMPTS),
         wait=wait_exponential(multiplier=_RETRY_S, max=2),
         reraise=True,

@@ -18,7 +18,9 @@ from toolchain.settings import default_cache
 
 @dataclass
 class ArchiveServer:
-    """Serves `files` by name. A name in `cut` breaks off in the middle that many times.
+    """Serves `files` by name. A name in `cut` breaks off in the middle that many times; one in
+    `busy` is answered with these statuses first; one in `stated` with this content-length, or
+    without any, and in chunks.
 
     `credentials` are those ("user:password") that came with the requests.
     """
@@ -26,6 +28,8 @@ class ArchiveServer:
     base: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
+    busy: dict[str, list[int]] = field(default_factory=dict)
+    stated: dict[str, int | None] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     credentials: list[str] = field(default_factory=list)
 
@@ -49,9 +53,17 @@ def archive_server() -> Iterator[ArchiveServer]:
             if name not in server.files:
                 self.send_error(404)
                 return
+            if server.busy.get(name):
+                self.send_error(server.busy[name].pop(0))
+                return
             content = server.files[name]
+            stated = server.stated.get(name, len(content))
             self.send_response(200)
-            self.send_header("content-length", str(len(content)))
+            if stated is not None:
+                self.send_header("content-length", str(stated))
+            if name in server.stated:
+                self.send_header("transfer-encoding", "chunked")
+                content = b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
             self.end_headers()
             if server.cut.get(name, 0) > 0:
                 server.cut[name] -= 1

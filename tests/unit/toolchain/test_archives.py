@@ -16,7 +16,7 @@ from tests.unit.toolchain.stand_ins import (
     tar_of,
     zip_of,
 )
-from toolchain import sources
+from toolchain import download, sources
 from toolchain.errors import ToolchainError
 from toolchain.pins import ArchivePin
 from toolchain.progress import Step, silent
@@ -103,6 +103,43 @@ def test_an_archive_that_always_breaks_off_leaves_nothing_behind(
     with pytest.raises(ToolchainError, match=r"could not be installed.*archive: http"):
         resolve_archive(tmp_path, archive_server)
     assert len(archive_server.asked) == 3
+    assert files_under(tmp_path / "cache") == set()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_asked_again(
+    status: int, tmp_path: Path, archive_server: ArchiveServer
+) -> None:
+    archive_server.files[ARCHIVE] = GOOD
+    archive_server.busy[ARCHIVE] = [status, status]
+    assert resolve_archive(tmp_path, archive_server).source == "archive"
+    assert archive_server.asked == [ARCHIVE] * 3
+
+
+def test_a_server_that_stays_busy_is_given_up(
+    tmp_path: Path, archive_server: ArchiveServer
+) -> None:
+    archive_server.files[ARCHIVE] = GOOD
+    archive_server.busy[ARCHIVE] = [503] * 9
+    with pytest.raises(ToolchainError, match="answers 503"):
+        resolve_archive(tmp_path, archive_server)
+    assert archive_server.asked == [ARCHIVE] * 3
+
+
+@pytest.mark.parametrize(("stated", "most"), [(100, 100), (None, 150)])
+def test_more_than_was_stated_or_is_plausible_is_not_written(
+    stated: int | None,
+    most: int,
+    tmp_path: Path,
+    archive_server: ArchiveServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(download, "_LARGE_BYTES", 150)
+    archive_server.files[ARCHIVE] = GOOD
+    archive_server.stated[ARCHIVE] = stated
+    assert len(GOOD) > 150
+    with pytest.raises(ToolchainError, match=f"is larger than {most} bytes"):
+        resolve_archive(tmp_path, archive_server)
     assert files_under(tmp_path / "cache") == set()
 
 
