@@ -10,7 +10,7 @@ import httpx
 from toolchain import download
 from toolchain.download import NO_ARCHIVES, shown
 from toolchain.errors import ToolchainError, UnavailableError
-from toolchain.pins import ArchivePin
+from toolchain.pins import ArchivePin, SumsPin
 from toolchain.progress import Step
 from toolchain.settings import Settings
 from toolchain.signatures import SignatureError, fingerprint_of, verify
@@ -83,28 +83,43 @@ def _published(pin: ArchivePin, settings: Settings, step: Step) -> Proof:
         raise UnavailableError("its checksum is not known")
     source = address(pin, pin.sums.file_name, settings)
     recorded = settings.archives_lock.sums().get(pin.file_name)
-    if pin.sums.signature is None and source.scheme != "https":
-        if recorded is not None:
-            return Proof(origin=ArchiveOrigin(sha256=recorded), by=RECORDED)
-        raise UnavailableError(
-            f"{shown(source)} is not signed and not served by HTTPS: SLIPWAY_MIRROR_CHECKSUMS has "
-            "to name a file with its checksum"
-        )
-    sums = download.read(source, step)
+    try:
+        sums, signature = _sums_and_signature(pin, pin.sums, settings, step)
+    except UnavailableError:
+        if recorded is None or settings.mirror is None:
+            raise
+        return Proof(origin=ArchiveOrigin(sha256=recorded), by=RECORDED)
     # Before the signature: the page of a filter in place of both files is no changed file.
     sha256 = _listed(sums, pin.file_name, source)
     if sha256 is None:
         raise UnavailableError(f"{shown(source)} does not list {pin.file_name}")
-    host, key, signature = _host(source), None, pin.sums.signature
+    host, key = _host(source), None
     by = f"{BY_HTTPS} from {host}" if settings.mirror else BY_HTTPS
-    if signature is not None:
-        place = address(pin, signature.file_name, settings)
-        key = _signer(sums, download.read(place, step), signature.key, place)
+    if pin.sums.signature is not None:
+        place = address(pin, pin.sums.signature.file_name, settings)
+        key = _signer(sums, signature, pin.sums.signature.key, place)
         by = f"{SIGNED} {key[-_KEY_DIGITS:]}"
     if recorded not in (None, sha256):
         raise settings.archives_lock.mismatch(pin.file_name, sha256, shown(source))
     origin = ArchiveOrigin(sha256=sha256, host=host, signer=key)
     return Proof(origin=origin, by=by, lasts=True)
+
+
+def _sums_and_signature(
+    pin: ArchivePin, sums: SumsPin, settings: Settings, step: Step
+) -> tuple[bytes, bytes]:
+    """The signature is empty where the vendor signs nothing. UnavailableError where they are not
+    served, or would prove nothing."""
+    source = address(pin, sums.file_name, settings)
+    if sums.signature is None and source.scheme != "https":
+        raise UnavailableError(
+            f"{shown(source)} is not signed and not served by HTTPS: SLIPWAY_MIRROR_CHECKSUMS has "
+            "to name a file with its checksum"
+        )
+    content = download.read(source, step)
+    if sums.signature is None:
+        return content, b""
+    return content, download.read(address(pin, sums.signature.file_name, settings), step)
 
 
 def _listed(sums: bytes, file_name: str, source: httpx.URL) -> str | None:

@@ -507,6 +507,22 @@ def test_a_mirror_without_https_serves_what_the_lock_file_has_the_sum_of(
     assert kept.proof == "archives.lock"
 
 
+@pytest.mark.parametrize("served", [(), ("_SHA256SUMS",)])
+def test_a_mirror_without_signed_sums_serves_what_the_lock_file_has_the_sum_of(
+    checkout: Checkout, served: tuple[str, ...]
+) -> None:
+    archive = publish(checkout, "consul")
+    for file, content in list(checkout.vendors.files.items()):
+        if file.endswith((archive.file_name, *served)):
+            checkout.vendors.files[f"get.pulumi.com/{file.rpartition('/')[2]}"] = content
+    checkout.mirror = "https://get.pulumi.com"
+    assert "answers 404" in checkout.refused().message
+    content = checkout.vendors.files[place(archive.address)]
+    assert isinstance(content, bytes)
+    checkout.lock_file.write_text(f"{sha256(content)}  {archive.file_name}\n")
+    assert checkout.get().source == "archive"
+
+
 def test_silent_vendors_are_named_in_one_line_with_the_minutes_of_the_builds(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
