@@ -427,6 +427,11 @@ WRONG: tuple[WrongRequest, ...] = (
     ),
     WrongRequest(
         api="chat",
+        mistake="a custom tool",
+        body=_chat(tools=[{"type": "custom", "custom": {"name": TOOL}}]),
+    ),
+    WrongRequest(
+        api="chat",
         mistake="a response_format without its schema",
         body=_chat(response_format={"type": "json_schema"}),
     ),
@@ -459,6 +464,19 @@ WRONG: tuple[WrongRequest, ...] = (
         mistake="a tool_choice without tools",
         body=_responses(tool_choice="required"),
     ),
+    WrongRequest(
+        api="responses",
+        mistake="a custom tool with a grammar",
+        body=_responses(
+            tools=[
+                {
+                    "type": "custom",
+                    "name": TOOL,
+                    "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
+                }
+            ]
+        ),
+    ),
     WrongRequest(api="messages", mistake="no JSON", body=b"{"),
     WrongRequest(
         api="messages",
@@ -475,6 +493,11 @@ WRONG: tuple[WrongRequest, ...] = (
     ),
     WrongRequest(
         api="messages", mistake="a tool without a schema", body=_messages(tools=[{"name": TOOL}])
+    ),
+    WrongRequest(
+        api="messages",
+        mistake="a web search",
+        body=_messages(tools=[{"type": "web_search_20250305", "name": "web_search"}]),
     ),
     WrongRequest(
         api="messages",

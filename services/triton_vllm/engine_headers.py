@@ -43,15 +43,16 @@ class _Held:
 
     async def __call__(self, message: Message) -> None:
         body = message.get("body", b"")
+        caused = _caused_by_the_engine(body) if self._held else body
         if message["type"] == "http.response.start" or (
-            self._held and body.startswith(BEFORE_THE_ENGINE)
+            body and not caused and message.get("more_body")
         ):
             self._held.append(message)
             return
         if self._failed:  # what a stream says after its error
             return
         held, self._held = self._held, []
-        if held and (error := _error_of(held[0], body)) is not None:
+        if held and (error := _error_of(held[0], caused)) is not None:
             self._failed = True
             await self._answer(error)
             return
@@ -68,6 +69,12 @@ class _Held:
         status = status if isinstance(status, int) and 400 <= status < 600 else FAILED
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _caused_by_the_engine(body: bytes) -> bytes:
+    """A part of a stream without the events from before the engine began."""
+    events = body.split(b"\n\n")
+    return b"\n\n".join(each for each in events if not each.startswith(BEFORE_THE_ENGINE))
 
 
 def _error_of(start: Message, body: bytes) -> dict[str, Any] | None:

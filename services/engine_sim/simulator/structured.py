@@ -5,7 +5,8 @@ Always the same value for a schema: the first of an enum, the shortest list, the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 _DEEPEST = 32  # objects within objects; a schema that demands more has no end
@@ -30,6 +31,7 @@ _UNSUPPORTED = (
     "minProperties",
     "uniqueItems",
 )
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _Schema = Mapping[str, Any]
 
 
@@ -41,8 +43,8 @@ def value_for(schema: object) -> Any:
     """A value that is valid under the schema.
 
     Raises:
-        SchemaError: it is no schema, it refers to nothing, it has no end, or it uses a keyword of
-            `_UNSUPPORTED`.
+        SchemaError: it is no schema, it refers to nothing, it has no end, no number is within its
+            limits, or it uses a keyword of `_UNSUPPORTED`.
     """
     return _value(schema, schema, _DEEPEST)
 
@@ -67,6 +69,9 @@ def _value(schema: object, root: object, depth: int) -> Any:
 
 def _merged(schema: _Schema, root: object, depth: int) -> _Schema:
     """The schema with what it refers to, the first of its alternatives and all of `allOf`."""
+    for keyword, check in _CHECKS.items():
+        if keyword in schema and not check(schema[keyword]):
+            raise SchemaError(f"{keyword!r} must not be {schema[keyword]!r}")
     parts = [*schema.get("allOf", ())]
     parts += [schema[name][0] for name in ("anyOf", "oneOf") if schema.get(name)]
     if "$ref" in schema:
@@ -79,6 +84,34 @@ def _merged(schema: _Schema, root: object, depth: int) -> _Schema:
             raise SchemaError("a schema must be an object")
         merged = _joined(merged, _merged(part, root, depth - 1))
     return merged
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -inf < value < inf
+
+
+# What the values of keywords must be; other keywords may have any.
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "prefixItems"), _is_list),
+    **dict.fromkeys(("minItems", "minLength", "maxLength"), _is_count),
+    **dict.fromkeys(_LIMITS, _is_number),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "required": _are_names,
+    "properties": lambda value: isinstance(value, Mapping),
+    "format": lambda value: isinstance(value, str),
+}
 
 
 def _joined(one: _Schema, other: _Schema) -> dict[str, Any]:
@@ -139,10 +172,26 @@ def _string(schema: _Schema) -> str:
 
 
 def _number(kind: str, schema: _Schema) -> float:
-    """The smallest that is allowed, else the largest, else 0; exclusive limits are not met."""
-    step = schema.get("multipleOf", 1)
+    """The smallest multiple that is allowed, else the largest, else 0. Limits that have no multiple
+    between them: one of them, or their mean."""
+    limits = [schema[name] for name in _LIMITS if name in schema]
+    try:
+        numbers = [_multiple(schema)]
+        if kind == "number" and "multipleOf" not in schema and limits:
+            numbers += [*limits, sum(limits) / len(limits)]
+    except OverflowError as error:
+        raise SchemaError(f"a number within {limits} is too large") from error
+    for number in numbers:
+        if _is_allowed(number, schema) and (kind == "number" or number % 1 == 0):
+            return number if kind == "number" else int(number)
+    raise SchemaError(f"no {kind} is within {limits}")
+
+
+def _multiple(schema: _Schema) -> float:
+    step: float = schema.get("multipleOf", 1)
     lowest, above = schema.get("minimum"), schema.get("exclusiveMinimum")
     highest, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    number: float = 0
     if lowest is not None or above is not None:
         limit = max(each for each in (lowest, above) if each is not None)
         number = -(-limit // step) * step
@@ -153,6 +202,10 @@ def _number(kind: str, schema: _Schema) -> float:
         number = limit // step * step
         if number == below:
             number -= step
-    else:
-        number = 0
-    return int(number) if kind == "integer" else number
+    return number
+
+
+def _is_allowed(number: float, schema: _Schema) -> bool:
+    lowest, above = schema.get("minimum", -inf), schema.get("exclusiveMinimum", -inf)
+    highest, below = schema.get("maximum", inf), schema.get("exclusiveMaximum", inf)
+    return bool(lowest <= number <= highest and above < number < below)

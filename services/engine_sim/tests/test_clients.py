@@ -12,6 +12,7 @@ from api_answers import check_right_requests, check_wrong_requests
 from api_requests import PATHS, RIGHT, TOOL_SCHEMA, Api, body_for
 from engine_sim_process import SimProcess
 from sdk_clients import clients
+from simulator.messages_api.errors import refusal
 
 
 async def test_the_sdks_types_read_all_that_the_three_apis_answer(replica: SimProcess) -> None:
@@ -22,6 +23,34 @@ async def test_wrong_requests_get_the_statuses_and_errors_of_their_apis(
     replica: SimProcess,
 ) -> None:
     assert await check_wrong_requests(replica.openai, "small") >= 15
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tool_choice": {"type": []}},
+        {"tools": [{"name": "get_weather", "input_schema": {"required": 5}}]},
+    ],
+)
+async def test_what_is_no_choice_or_no_schema_is_refused(
+    replica: SimProcess, wrong: dict[str, Any]
+) -> None:
+    body = body_of("messages", "tools, tool_choice any", **wrong)
+    async with clients(replica.openai) as sdks:
+        assert (await sdks.refusal("messages", body)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (403, "permission_error"),
+        (405, "invalid_request_error"),
+        (429, "rate_limit_error"),
+        (500, "api_error"),
+    ],
+)
+def test_errors_of_messages_have_the_types_that_vllms_have(status: int, kind: str) -> None:
+    assert refusal(status, "why")[1]["error"] == {"type": kind, "message": "why"}
 
 
 def body_of(api: Api, feature: str, **changes: Any) -> dict[str, Any]:

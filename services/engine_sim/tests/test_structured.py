@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from typing import Any
 
 import jsonschema
@@ -30,7 +32,42 @@ LEAVES = st.one_of(
         {"type": st.just("integer")}, optional={"maximum": NUMBERS, "exclusiveMaximum": NUMBERS}
     ),
     st.fixed_dictionaries({"type": st.just("string"), "maxLength": st.integers(0, 5)}),
+    st.tuples(
+        st.integers(-20, 20),
+        st.integers(1, 10),
+        st.sampled_from(["minimum", "exclusiveMinimum"]),
+        st.sampled_from(["maximum", "exclusiveMaximum"]),
+    ).map(lambda of: {"type": "number", of[2]: of[0] / 8, of[3]: (of[0] + of[1]) / 8}),
 )
+KEYWORDS = [
+    "$ref",
+    "allOf",
+    "anyOf",
+    "const",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "items",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "oneOf",
+    "prefixItems",
+    "properties",
+    "required",
+]
+GARBAGE = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+TYPES = st.sampled_from(["array", "integer", "number", "object", "string", ["null"], 5])
 
 
 def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -55,6 +92,14 @@ def test_a_value_is_valid_under_its_schema_and_always_the_same(schema: Any) -> N
     value = value_for(schema)
     jsonschema.validate(value, schema)
     assert value == value_for(schema)
+
+
+@given(TYPES, st.dictionaries(st.sampled_from(KEYWORDS), GARBAGE, min_size=1, max_size=3))
+def test_whatever_a_schema_says_there_is_a_value_or_the_reason_why_not(
+    kind: object, keywords: dict[str, Any]
+) -> None:
+    with contextlib.suppress(SchemaError):
+        json.dumps(value_for({"type": kind, **keywords}))
 
 
 def test_references_lead_to_definitions_also_of_the_schema_itself() -> None:
@@ -82,6 +127,11 @@ def test_references_lead_to_definitions_also_of_the_schema_itself() -> None:
         ({"type": "string", "pattern": "^a+$"}, "'pattern' is not supported"),
         ({"type": "file"}, "type 'file' is not supported"),
         ("string", "must be an object"),
+        ({"required": 5}, "'required' must not be 5"),
+        ({"type": "array", "minItems": "a"}, "'minItems' must not be 'a'"),
+        ({"type": "string", "minLength": "a"}, "'minLength' must not be 'a'"),
+        ({"type": "number", "multipleOf": 0}, "'multipleOf' must not be 0"),
+        ({"type": "integer", "minimum": 0.5, "maximum": 0.9}, "no integer is within"),
     ],
 )
 def test_a_schema_without_a_value_says_why(schema: Any, why: str) -> None:

@@ -96,6 +96,20 @@ def test_headers_of_a_response_wait_for_what_its_engine_causes() -> None:
     assert sent_of(*messages) == messages
 
 
+def test_a_response_that_ends_before_its_engine_begins_is_passed_on() -> None:
+    messages = [START, body(CREATED, more=False)]
+    assert sent_of(*messages) == messages
+
+
+def test_events_that_come_together_wait_only_if_none_is_the_engines() -> None:
+    assert sent_of(START, body(CREATED + IN_PROGRESS)) == []
+    messages = [START, body(CREATED + IN_PROGRESS + ADDED)]
+    assert sent_of(*messages) == messages
+    start, answer = sent_of(START, body(CREATED + event(error(code=503)), more=False))
+    assert start["status"] == 503
+    assert json.loads(answer["body"]) == error(code=503)
+
+
 def test_an_error_after_the_beginning_of_a_response_is_the_status() -> None:
     start, answer = sent_of(
         START, body(CREATED), body(IN_PROGRESS), body(event(error(code=503))), body(b"", more=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.filter import Filter
+from support.filter import Filter, Seen
 
 LONG = "x" * 3000
 SESSION = {"key": "prefix", "session_header": "x-session-id"}
@@ -20,6 +20,11 @@ values = st.recursive(
     max_leaves=12,
 )
 FILTER = Filter()
+
+
+def asked(body: dict[str, Any], path: str = "/v1/responses") -> Seen:
+    headers = {":method": "POST", ":path": path, "content-type": "application/json"}
+    return FILTER.request(headers, json.dumps(body).encode())
 
 
 @given(
@@ -89,6 +94,38 @@ def test_a_body_of_brackets_or_quotes_only_names_no_model(body: bytes) -> None:
 def test_more_marks_than_a_worker_has_time_for_end_the_search() -> None:
     body = b'{"a": [' + b"[]," * 400_000 + b'1], "model": "tiny"}'
     assert FILTER.post(body).model is None
+
+
+JSON_IN_A_STRING = '"' * 300_000
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        {"input": [{"type": "function_call_output", "output": JSON_IN_A_STRING}]},
+        {"input": "hello", "metadata": {"a": JSON_IN_A_STRING}},
+        {"messages": [{"role": "user", "content": JSON_IN_A_STRING}]},
+    ],
+    ids=["output of a tool", "metadata", "message"],
+)
+def test_a_string_with_as_many_quotes_as_a_request_may_have_costs_no_key(
+    long: dict[str, Any],
+) -> None:
+    seen = asked({"model": "tiny", "stream": True, **long})
+    assert (seen.model, seen.streams, seen.source) == ("tiny", True, "prefix")
+
+
+@pytest.mark.parametrize(
+    ("members", "key"),
+    [
+        (b'"metadata": {"a"}, "prompt": "hello"', ""),
+        (b'"messages": [{"role"}]', ""),
+        (b'"messages": [{"role"}], "user": "u"', "user"),
+    ],
+)
+def test_what_only_the_key_needs_may_be_broken(members: bytes, key: str) -> None:
+    seen = FILTER.post(b'{"model": "tiny", ' + members + b"}")
+    assert (seen.model, seen.source) == ("tiny", key)
 
 
 def test_a_deep_body_and_a_long_one_are_read() -> None:
@@ -169,13 +206,20 @@ def test_what_is_no_name_is_nobody(named: dict[str, Any]) -> None:
 
 def test_all_turns_of_a_responses_conversation_have_one_key() -> None:
     def key(given: object) -> str | None:
-        return FILTER.post(json.dumps({"model": "tiny", "input": given}).encode()).key
+        return asked({"model": "tiny", "input": given}).key
 
     first = {"role": "user", "content": [{"type": "input_text", "text": "hello " * 100}]}
     later = [first, {"type": "function_call", "name": "f"}, {"role": "user", "content": "so?"}]
     other = {"role": "user", "content": "bye " * 100}
     assert key([first]) == key(later) != key([other])
     assert key("hello") != key("bye")
+
+
+@pytest.mark.parametrize("given", ["hello", ["hello", "bye"]])
+def test_texts_to_embed_have_no_key_unless_somebody_asks(given: object) -> None:
+    body = {"model": "tiny", "input": given}
+    assert asked(body, path="/v1/embeddings").key is None
+    assert asked({**body, "user": "u"}, path="/v1/embeddings").source == "user"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _choice(body: Mapping[str, Any]) -> tuple[str, str | None]:
         return "auto", None
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     name = choice.get("name") if isinstance(choice, Mapping) else None
-    if kind not in _CHOICES:
+    if not isinstance(kind, str) or kind not in _CHOICES:
         raise bad("tool_choice.type must be auto, any, tool or none", "tool_choice")
     if kind == "tool" and not name:
         raise bad("tool_choice.name is required when type is 'tool'", "tool_choice")

@@ -116,6 +116,9 @@ def _tools(body: Mapping[str, Any]) -> list[Tool]:
 def _typed(tool: object) -> Mapping[str, Any]:
     if not isinstance(tool, Mapping) or not isinstance(tool.get("type"), str):
         raise bad("tools must be objects with a type", "tools")
+    form = tool.get("format")
+    if tool["type"] == "custom" and isinstance(form, Mapping) and form.get("type") == "grammar":
+        raise bad("Custom tools with a grammar format are not supported", "tools")
     return tool
 
 

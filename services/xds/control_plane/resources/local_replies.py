@@ -14,8 +14,10 @@ from .replies import (
     OVERLOADED,
     REPLICA_LOST,
     RETRY_AFTER_S,
+    STORED_PATHS,
     error,
     message_error,
+    nothing_stored,
 )
 from .routes import MODEL_HEADER, NO_MODEL
 
@@ -38,6 +40,7 @@ def local_reply_config() -> _Json:
             _grpc(_no_replica(), NO_HEALTHY_REPLICA),
             *_of_messages(),
             _http(_lost(), 503, lost),
+            _http(_all(_flags("NC"), _unnamed(), _below(STORED_PATHS)), 404, nothing_stored()),
             _http(_all(_flags("NC"), _unnamed()), 400, missing),
             _http(_status(413), 413, too_large),
             _retry_later(_http(_overflow(), 429, overloaded)),
@@ -50,9 +53,7 @@ def _of_messages() -> list[_Json]:
     """Those of the Messages API, whose statuses differ: 529 where a client shall come back."""
 
     def reply(when: _Json, status: int, message: str, kind: str) -> _Json:
-        path = {"name": ":path", "string_match": {"prefix": MESSAGES_PATH}}
-        asked = {"header_filter": {"header": path}}
-        return _http(_all(asked, when), status, message_error(message, kind=kind))
+        return _http(_all(_below(MESSAGES_PATH), when), status, message_error(message, kind=kind))
 
     unnamed = _all(_flags("NC"), _unnamed())
     return [
@@ -115,6 +116,11 @@ def _flags(*flags: str) -> _Json:
 def _status(code: int) -> _Json:
     equal = {"op": "EQ", "value": {"default_value": code, "runtime_key": "slipway.unused"}}
     return {"status_code_filter": {"comparison": equal}}
+
+
+def _below(path: str) -> _Json:
+    header = {"name": ":path", "string_match": {"prefix": path}}
+    return {"header_filter": {"header": header}}
 
 
 def _unnamed() -> _Json:

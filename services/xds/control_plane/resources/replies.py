@@ -10,6 +10,7 @@ from typing import Any
 RETRY_AFTER_S = 5
 _NAMES_SHOWN = 50
 MESSAGES_PATH = "/v1/messages"  # and what is below it
+STORED_PATHS = "/v1/responses/"  # of responses that were stored elsewhere
 
 NO_HEALTHY_REPLICA = "no healthy replica of this model is available, try again shortly"
 REPLICA_LOST = (
@@ -37,6 +38,11 @@ def message_error(message: str, *, kind: str) -> dict[str, Any]:
     """An error of the Messages API; its types and their statuses are those of
     https://docs.anthropic.com/en/api/errors."""
     return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def nothing_stored() -> dict[str, Any]:
+    kind, code = "invalid_request_error", "response_not_found"
+    return error(NOTHING_STORED, kind=kind, code=code, param="response_id")
 
 
 def unknown_model(served: Iterable[str]) -> str:

@@ -116,14 +116,16 @@ local function first_user_end(text, range)
 end
 
 -- Where the prompt begins, and where its part ends that all turns of a conversation share: in
--- `messages` of Chat Completions and Messages, `input` of Responses, `prompt` of Completions.
-local function prompt_range(text, found)
-  for _, list in ipairs({found.messages, found.input}) do
+-- `messages` of Chat Completions and Messages, `input` of Responses, `prompt` of Completions. The
+-- `input` of embeddings is no conversation, so a key gains it nothing.
+local function prompt_range(text, found, path)
+  local input = sub(path, 1, 13) == "/v1/responses" and found.input or true
+  for _, list in ipairs({found.messages, input}) do
     if list ~= true and byte(text, list[1]) == OPEN_BRACKET then
       return list[1], first_user_end(text, list)
     end
   end
-  for _, prompt in ipairs({found.prompt, found.input}) do
+  for _, prompt in ipairs({found.prompt, input}) do
     if prompt ~= true then return prompt[1], prompt[2] end
   end
   return nil
@@ -151,19 +153,28 @@ local function search_object(text)
     messages = true, input = true, prompt = true,
   }
   read_object(text, start, found)
-  local request = {text = text, user = user_of(text, found)}
+  local request = {text = text}
   for _, key in ipairs({"model", "stream"}) do
     if found[key] ~= true then request[key] = sub(text, found[key][1], found[key][2]) end
   end
-  request.first, request.last = prompt_range(text, found)
-  return request
+  return request, found
+end
+
+local function search_key(request, found, path)
+  request.user = user_of(request.text, found)
+  request.first, request.last = prompt_range(request.text, found, path)
 end
 
 -- The members of a body that matter here; nil if it is no JSON object.
-local function search(text)
+local function search(text, path)
   marks_left = MOST_MARKS
-  local fine, request = pcall(search_object, text)
-  return fine and request or nil
+  local fine, request, found = pcall(search_object, text)
+  if not fine then return nil end
+  -- The parts of a key are read a second time, with marks of their own. A request in which they are
+  -- not found goes without a key: what is wrong with it, its engine says.
+  marks_left = MOST_MARKS
+  pcall(search_key, request, found, path)
+  return request
 end
 
 -- Keys ---------------------------------------------------------------------------------------------
@@ -267,7 +278,7 @@ local function of_request(handle)
   if method ~= "POST" or sub(path, 1, 4) ~= "/v1/" then return "" end
   if sub(kind, 1, 16) ~= "application/json" then return "" end
   local body = handle:body()
-  local request = body and search(body:getBytes(0, body:length()))
+  local request = body and search(body:getBytes(0, body:length()), path)
   if not request then return "" end
   return content(request.model), request
 end

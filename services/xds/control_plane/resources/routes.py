@@ -58,9 +58,7 @@ def default_scope(names: Mapping[str, Route]) -> _Json:
         missing[HTTP], kind=_CLIENT_ERROR, code="model_not_found", param="model"
     )
     no_message = replies.message_error(missing[HTTP], kind="not_found_error")
-    nothing_stored = replies.error(
-        replies.NOTHING_STORED, kind=_CLIENT_ERROR, code="response_not_found", param="response_id"
-    )
+    nothing_stored = replies.text(replies.nothing_stored())
     listed = replies.text(replies.model_list(_speaking(names, HTTP)))
     post = _method("POST")
     entries = [
@@ -74,8 +72,8 @@ def default_scope(names: Mapping[str, Route]) -> _Json:
             {"prefix": replies.MESSAGES_PATH, "headers": [unknown]}, 404, replies.text(no_message)
         ),
         _direct({"prefix": "/v1/", "headers": [unknown]}, 404, replies.text(not_found)),
-        _direct({"prefix": "/v1/responses/"}, 404, replies.text(nothing_stored)),
         _unnamed({"prefix": "/v1/", "headers": [post]}),
+        _direct({"prefix": replies.STORED_PATHS}, 404, nothing_stored),
         _direct({"prefix": "/v1/models/"}, 404, replies.text(not_found)),
         _direct({"prefix": "/"}, 404, _no_such_path()),
     ]

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.binaries
 
 GENERATING: tuple[Api, ...] = ("chat", "responses", "messages")
 UNBOUNDED = Routing(key="prefix", bound_percent=10_000)  # no replica is passed over
-LARGE = "x" * 9 * 1024 * 1024
+MIB = "x" * 1024 * 1024
+LARGE = MIB * 9
 
 
 @pytest.fixture
@@ -191,6 +192,9 @@ async def test_responses_that_are_not_stored_are_not_found(gateway: Gateway, sdk
         with pytest.raises(Exception, match="send the whole conversation") as caught:
             await missing("resp_1")
         assert getattr(caught.value, "status_code", None) == 404
+    with pytest.raises(Exception, match="send the whole conversation") as caught:
+        await sdks.openai.post("/responses/resp_1/cancel", body={"padding": MIB}, cast_to=object)
+    assert getattr(caught.value, "status_code", None) == 404
 
 
 SESSIONS: dict[Api, dict[str, Any]] = {
