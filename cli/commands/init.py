@@ -155,6 +155,10 @@ def init(
     output_tokens: OutputTokens = None,
     ttft_p95_ms: TtftGoal = None,
     tpot_p95_ms: TpotGoal = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace a stack file that is there; its secrets are kept."),
+    ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -213,4 +217,4 @@ def init(
         ttft_p95_ms=ttft_p95_ms,
         tpot_p95_ms=tpot_p95_ms,
     )
-    start(answers, wanted, expected, CHECKOUT, yes=yes, json=json)
+    start(answers, wanted, expected, CHECKOUT, replace_file=replace, yes=yes, json=json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
+from cli.proposals import propose, show
 from cli.scaffold.adding import Limits, request_for
 from cli.scaffold.expected import Expected
 from cli.scaffold.joining import Workspace, join
@@ -18,7 +20,7 @@ from cli.scaffold.settling import settle, settle_for_scripts
 from cli.scaffold.weights import Asked, find_weights
 from slipway.config.artifacts import read_artifacts
 from slipway.config.catalog import load_catalog
-from slipway.config.document import parse_document
+from slipway.config.document import parse_document, read_document
 from slipway.config.environment import NAMESPACE, parse_environment
 from slipway.config.errors import ConfigError
 from slipway.config.files import load_models, stack_file
@@ -28,6 +30,7 @@ from slipway.inputs import PlanInputs
 from slipway.planner.platform import draft_plan
 from slipway.scaffold.comments import ABOVE
 from slipway.scaffold.networks import is_network, must_be_apart
+from slipway.scaffold.replacing import kept
 from slipway.scaffold.request import RefusedError
 from slipway.scaffold.stacks import (
     KNOWN_HOSTS,
@@ -50,15 +53,28 @@ def start(
     expected: Expected,
     checkout: Path,
     *,
+    replace_file: bool,
     yes: bool,
     json: bool,
 ) -> None:
-    """CliError with the fix for every answer that does not work."""
+    """CliError with the fix for every answer that does not work, and for a stack file that is there
+    and differs, unless the user says to `replace_file`."""
     _check(answers, checkout)
     workspace = _with_models(_new(answers, checkout), models, expected)
     workspace = _with_budget(workspace)
     advice = judge(workspace.inputs)
-    is_new = not (checkout / stack_file(answers.name)).exists()
+    source = stack_file(answers.name)
+    stack = propose(checkout, source, workspace.files[source])
+    is_new = stack.before is None
+    replaces = stack.changes and not is_new
+    if replaces and not replace_file and (yes or json or not sys.stdin.isatty()):
+        if not json:
+            show([stack])
+        raise CliError(
+            f"{source} is there already, with other values",
+            fix="choose another name, or add --replace: secrets and their keys are then kept",
+            exit_code=WRONG_INPUT,
+        )
     if isinstance(answers, DevAnswers) and is_new:  # an environment that is there may be running
         _must_be_free(answers, workspace.inputs)
     if json:
@@ -67,7 +83,8 @@ def start(
         return
     name = answers.name
     again = f"slipway init -s {name} with the same options and"
-    if settle(checkout, workspace.files, advice, again=again, yes=yes):
+    enter = not replaces
+    if settle(checkout, workspace.files, advice, again=again, yes=yes, default=enter):
         say(f"slipway plan -s {name} shows what would run, slipway up -s {name} brings it up")
 
 
@@ -76,7 +93,7 @@ def other_networks(checkout: Path, name: str) -> Mapping[str, str]:
     found = {}
     for path in sorted(checkout.glob("Pulumi.*.yaml")):
         other = path.name.split(".", 1)[1].removesuffix(".yaml")
-        config = parse_document(path.read_text(encoding="utf-8"), source=path.name).values
+        config = read_document(path, source=path.name).values
         network = (config.get("config") or {}).get(f"{NAMESPACE}network") or {}
         cidr = str(network.get("cidr")) if isinstance(network, Mapping) else ""
         if other != name and is_network(cidr):
@@ -112,8 +129,12 @@ def _listed_once(hosts: Sequence[Host]) -> None:
 
 
 def _new(answers: Answers, checkout: Path) -> Workspace:
-    text = stack_text(answers)
     source = stack_file(answers.name)
+    before = propose(checkout, source, "").before
+    text = stack_text(answers)
+    if before is not None:
+        parse_document(before, source=source)  # or else ConfigError
+        text = kept(text, before)
     document = parse_document(text, source=source)
     try:
         values = document.values["config"]

@@ -38,7 +38,7 @@ def one_line(values: Mapping[str, Any]) -> CommentedMap:
 def document(values: CommentedMap, head: str) -> str:
     """The text of a file, below the lines of a comment."""
     comment = "".join(f"# {line}".rstrip() + "\n" for line in head.splitlines())
-    return comment + _dumped(values)
+    return comment + dumped(values)
 
 
 def with_entry(
@@ -46,7 +46,7 @@ def with_entry(
 ) -> str:
     """The text with one more entry at the end of the mapping at `path`, which must exist, with the
     comment `above` it."""
-    root = _yaml().load(text)
+    root = loaded(text)
     holder = root
     for part in path[:-1]:
         holder = holder[part]
@@ -57,7 +57,7 @@ def with_entry(
     if above:
         indent = 2 * len(path)
         mapping.yaml_set_comment_before_after_key(key, before=above, indent=indent)
-    return _dumped(root)
+    return dumped(root)
 
 
 def _append(mapping: CommentedMap, key: str, value: CommentedMap) -> None:
@@ -110,7 +110,12 @@ def _reads_otherwise(text: str) -> bool:
     return not isinstance(YAML(typ="safe", pure=True).load(text), str)
 
 
-def _dumped(values: CommentedMap) -> str:
+def loaded(text: str) -> Any:
+    """With its comments, for `dumped`."""
+    return _yaml().load(text)
+
+
+def dumped(values: CommentedMap) -> str:
     stream = io.StringIO()
     _yaml().dump(values, stream)
     return stream.getvalue()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 from yamllint import linter
 from yamllint.config import YamlLintConfig
@@ -102,6 +103,48 @@ def test_a_file_that_is_there_is_shown_as_a_diff(copied: Path) -> None:
     result = init("-s", "hosts", *DEV, "--model", "smollm2")
     assert "-  slipway:target: metal" in result.stderr
     assert "+  slipway:target: dev" in result.stderr
+    assert (copied / "Pulumi.hosts.yaml").read_text() == before
+
+
+def test_a_file_that_is_there_is_replaced_only_on_request_and_its_secrets_stay(
+    copied: Path,
+) -> None:
+    stack = copied / "Pulumi.second.yaml"
+    opens = (
+        "secretsprovider: awskms://alias/acme\nencryptedkey: AQICAHg=\nencryptionsalt: v1:a=:b\n"
+    )
+    secret = "{secure: v1:c=}"
+    before = f"{opens}config:\n  acme:token: {secret}\n  acme:a: {{b: {secret}}}\n  acme:c: d\n"
+    stack.write_text(before)
+    options = ["-s", "second", *DEV, "--model", "smollm2", "--yes"]
+    for asked in (options, [*options, "--json"]):
+        refused = init(*asked)
+        assert refused.exit_code == 2
+        assert "Pulumi.second.yaml is there already" in refused.stderr
+        assert "add --replace" in refused.stderr
+        assert stack.read_text() == before
+    assert init(*options, "--replace").exit_code == 0
+    after = yaml.safe_load(stack.read_text())
+    wanted = yaml.safe_load(before)
+    assert {key: after[key] for key in wanted if key != "config"} == yaml.safe_load(opens)
+    assert after["config"]["acme:token"] == {"secure": "v1:c="}
+    assert after["config"]["acme:a"] == {"b": {"secure": "v1:c="}}
+    assert "acme:c" not in after["config"]
+    again = init(*options[:-1])  # nothing is left to agree to
+    assert again.exit_code == 0, again.output
+    assert "nothing changes" in again.stderr
+
+
+def test_on_a_terminal_enter_keeps_a_file_that_is_there(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (copied / "Pulumi.hosts.yaml").read_text()
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    options = ["init", "-s", "hosts", *DEV, "--nodes", "2", "--model", "smollm2"]
+    result = CliRunner().invoke(app, options, input="\n")
+    assert "+  slipway:target: dev" in result.stderr
+    assert "[y/N]" in result.stderr
+    assert "nothing was written" in result.stderr
     assert (copied / "Pulumi.hosts.yaml").read_text() == before
 
 
