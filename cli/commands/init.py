@@ -20,6 +20,7 @@ from cli.scaffold.options import (
     TpotGoal,
     TtftGoal,
     Yes,
+    finite,
 )
 
 app = typer.Typer(add_completion=False)
@@ -93,6 +94,7 @@ def init(
         typer.Option(
             "--usd-per-hour",
             min=0.01,
+            callback=finite,
             help="What a host costs its owner.",
             rich_help_panel=MACHINES,
         ),
@@ -168,6 +170,7 @@ def init(
     and without --yes nothing is written.
     """
     from cli.environment import CHECKOUT
+    from cli.errors import WRONG_INPUT, CliError
     from cli.scaffold.expected import Expected
     from cli.scaffold.questions import Given, ask
     from cli.scaffold.starting import start
@@ -199,6 +202,13 @@ def init(
         ),
         CHECKOUT,
     )
+    if len(models) > 1 and (s3 or revision):
+        option = "--s3" if s3 else "--revision"
+        raise CliError(
+            f"{option} is of one model's weights, but {len(models)} are named",
+            fix="name that model alone; `slipway models add` adds the others",
+            exit_code=WRONG_INPUT,
+        )
     wanted = [
         Asked(
             model=each,

@@ -13,11 +13,12 @@ from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
 from cli.proposals import propose, show
 from cli.scaffold.adding import Limits, request_for
+from cli.scaffold.existing import as_it_is
 from cli.scaffold.expected import Expected
-from cli.scaffold.joining import Workspace, join
+from cli.scaffold.joining import DoesNotFitError, Workspace, join
 from cli.scaffold.judging import judge
 from cli.scaffold.settling import settle, settle_for_scripts
-from cli.scaffold.weights import Asked, find_weights
+from cli.scaffold.weights import Asked, Found, find_weights
 from slipway.config.artifacts import read_artifacts
 from slipway.config.catalog import load_catalog
 from slipway.config.document import parse_document, read_document
@@ -31,7 +32,7 @@ from slipway.planner.platform import draft_plan
 from slipway.scaffold.comments import ABOVE
 from slipway.scaffold.networks import is_network, must_be_apart
 from slipway.scaffold.replacing import kept
-from slipway.scaffold.request import RefusedError
+from slipway.scaffold.request import RefusedError, Request
 from slipway.scaffold.stacks import (
     KNOWN_HOSTS,
     Answers,
@@ -61,6 +62,9 @@ def start(
     and differs, unless the user says to `replace_file`."""
     _check(answers, checkout)
     workspace = _with_models(_new(answers, checkout), models, expected)
+    for each in workspace.inputs.models.values():
+        if each.origin.source not in workspace.files:
+            say(as_it_is(each))
     workspace = _with_budget(workspace)
     advice = judge(workspace.inputs)
     source = stack_file(answers.name)
@@ -159,25 +163,41 @@ def _new(answers: Answers, checkout: Path) -> Workspace:
 
 
 def _with_models(workspace: Workspace, models: Sequence[Asked], expected: Expected) -> Workspace:
-    """All of them with the usual numbers of replicas, else with the smallest."""
+    """All of them with the usual numbers of replicas, else with the smallest. Each is found, and
+    its load asked for, once."""
+    wanted: dict[Asked, tuple[Found, Request]] = {}
     try:
-        return _joined(workspace, models, expected, Limits())
-    except CliError:
+        return _joined(workspace, models, expected, wanted, replicas=None)
+    except DoesNotFitError as first:
         if len(models) == 1:
             raise
-        return _joined(workspace, models, expected, Limits(replicas=SMALLEST))
+        try:
+            return _joined(workspace, models, expected, wanted, replicas=SMALLEST)
+        except DoesNotFitError:
+            raise first from None
 
 
 def _joined(
-    workspace: Workspace, models: Sequence[Asked], expected: Expected, limits: Limits
+    workspace: Workspace,
+    models: Sequence[Asked],
+    expected: Expected,
+    wanted: dict[Asked, tuple[Found, Request]],
+    *,
+    replicas: tuple[int, int] | None,
 ) -> Workspace:
+    """With all models; `wanted` are those that were found before, and is completed."""
     for asked in models:
-        known = workspace.inputs.catalog.models
-        found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
-        workspace, _ = join(
-            workspace, found, request_for(workspace, found, asked, limits, expected)
-        )
+        if asked not in wanted:
+            wanted[asked] = _wanted(workspace, asked, expected)
+        found, request = wanted[asked]
+        workspace, _ = join(workspace, found, replace(request, replicas=replicas))
     return workspace
+
+
+def _wanted(workspace: Workspace, asked: Asked, expected: Expected) -> tuple[Found, Request]:
+    known = workspace.inputs.catalog.models
+    found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
+    return found, request_for(workspace, found, asked, Limits(), expected)
 
 
 def _with_budget(workspace: Workspace) -> Workspace:

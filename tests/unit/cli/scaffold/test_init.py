@@ -63,9 +63,9 @@ def init(*options: str) -> Result:
     ("name", "options", "models"),
     [
         pytest.param("dev-new", DEV, ["smollm2", "tutor=smollm2-135m"], id="dev"),
-        pytest.param("prod-new", METAL, ["qwen3-8b", "llama-3.3-70b"], id="metal"),
-        pytest.param("prod-new", AWS, ["qwen3-8b", "q3=Qwen/Qwen3-14B-FP8"], id="aws"),
-        pytest.param("prod-new", PLANNED_ONLY, ["mistral-7b"], id="aws, to be planned only"),
+        pytest.param("prod-new", METAL, ["q=qwen3-8b", "l=llama-3.3-70b"], id="metal"),
+        pytest.param("prod-new", AWS, ["q3=Qwen/Qwen3-14B-FP8"], id="aws"),
+        pytest.param("prod-new", PLANNED_ONLY, ["chat=mistral-7b"], id="aws, to be planned only"),
     ],
 )
 def test_what_it_writes_plans_keeps_every_policy_and_passes_a_linter(
@@ -164,6 +164,9 @@ def test_on_a_terminal_enter_keeps_a_file_that_is_there(
         ([*METAL, "--host", "w-9=10.99.0.1"], ["is outside the network", "10.99.0.1"]),
         ([*METAL, "--accelerator", "H1000"], ['does not know "H1000"', "did you mean"]),
         ([*METAL, "--memory", "lots"], ["must be a size", "4GiB"]),
+        ([*METAL, "--model", "qwen3-8b"], ["models/qwen3-8b.yaml is there", "--requests-per-s"]),
+        ([*DEV, "--revision", COMMIT, "--model", "phi-4"], ["--revision is of one model's"]),
+        ([*DEV, "--s3", "s3://a/b/", "--model", "phi-4"], ["--s3 is of one model's", "models add"]),
         ([*AWS, "--pool", "gpu"], ['"gpu" is not NAME=INSTANCE:MIN..MAX', "l4=g6.xlarge:2..8"]),
         ([*AWS, "--pool", "g=g6.huge:1..2"], ['does not know "g6.huge"', "did you mean"]),
         ([*AWS, "--region", "mars-1"], ["is not a region", "mars-1"]),
@@ -219,7 +222,7 @@ def test_the_policies_have_the_last_word(copied: Path) -> None:
         for place, each in enumerate(alone)
         if each != "--server" or alone[place + 1] == "server-0=10.90.0.1"
     ]
-    result = init("-s", "prod-new", *options, "--model", "qwen3-8b", "--yes")
+    result = init("-s", "prod-new", *options, "--model", "q=qwen3-8b", "--yes")
     assert result.exit_code == 1
     assert "the policies refuse it: platform has 1 server (single-server)" in result.stderr
     assert not (copied / "Pulumi.prod-new.yaml").exists()

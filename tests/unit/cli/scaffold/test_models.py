@@ -104,7 +104,30 @@ def test_a_file_that_is_there_is_named_and_left_as_it_is(copied: Path) -> None:
     document = json.loads(result.stdout)
     assert document["files"] == ["Pulumi.metal.yaml"]
     assert document["model"] is None
+    assert "models/mistral-7b.yaml is served as it is: load " in result.stderr
     assert (copied / "models/smollm2.yaml").read_text() == written
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(("--requests-per-s", "9"), ("--input-tokens", "9"), ("--ttft-p95-ms", "9")),
+        *(("--max-len", "9"), ("--revision", COMMIT), ("--license", "MIT"), ("--s3", "s3://a/")),
+    ],
+)
+def test_an_option_that_contradicts_a_file_that_is_there_is_refused(
+    copied: Path, option: tuple[str, str]
+) -> None:
+    stack = copied / "Pulumi.dev.yaml"
+    served = "\n    smollm2: {pool: cpu, replicas: {min: 1, max: 2}}"
+    stack.write_text(stack.read_text().replace(served, " {}"))
+    same = ("--requests-per-s", "2", "--input-tokens", "200", "--max-len", "2048")
+    assert models("add", "smollm2", *same, "--json").exit_code == 0
+    revision = ("--revision", "1") if option[0] == "--s3" else ()
+    result = models("add", "smollm2", *option, *revision, "--yes")
+    assert result.exit_code == 2, result.output
+    assert "models/smollm2.yaml is there and is served as it is" in result.stderr
+    assert option[0] in result.stderr
 
 
 def test_without_yes_nothing_is_written(copied: Path) -> None:
