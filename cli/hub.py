@@ -55,8 +55,10 @@ def published(name: str, environ: Mapping[str, str] = os.environ) -> Published:
             commit = _commit(info.json())
             config = _shown(client.get(f"/{path}/resolve/{commit}/{CONFIG}"), name, hub)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        unreached = isinstance(error, httpx.TransportError)
+        failed = "cannot be reached" if unreached else "gives no answer that can be used"
         raise HubUnreachableError(
-            f"{hub} cannot be reached, so the commit of {name} is not known"
+            f"{hub} {failed}, so the commit of {name} is not known"
             f" ({str(error) or type(error).__name__})",
             fix=BY_HAND,
             exit_code=WRONG_INPUT,

@@ -52,12 +52,11 @@ def with_entry(
     holder = root
     for part in path[:-1]:
         holder = holder[part]
-    if path[-1] not in holder:
-        _append(holder, path[-1], CommentedMap())
-    if not holder[path[-1]]:  # `{}`, or nothing at all
-        holder[path[-1]] = CommentedMap()
+    if holder.get(path[-1]):
+        _append(holder[path[-1]], key, value)
+    else:  # `{}`, nothing at all, or left out
+        _append(holder, path[-1], CommentedMap({_quoted(key): value}))
     mapping = holder[path[-1]]
-    _append(mapping, key, value)
     if above:
         indent = 2 * len(path)
         mapping.yaml_set_comment_before_after_key(key, before=above, indent=indent)
@@ -65,20 +64,20 @@ def with_entry(
 
 
 def _append(mapping: CommentedMap, key: str, value: CommentedMap) -> None:
-    """ruamel keeps the comments below a mapping with the last key in it: they stay last."""
-    holder, last = _last(mapping)
+    """Puts an entry at the end, or a value in its place. ruamel keeps the comments below a mapping
+    with the last key in it: they stay last."""
+    holder, last = (mapping, key) if key in mapping else _last(mapping)
     below = None if last is None else holder.ca.items.pop(last, None)
-    key = _quoted(key)
-    mapping[key] = value
-    if below is None or last is None:
+    mapping[_quoted(key)] = value
+    if below is None:
         return
-    if isinstance(holder, CommentedSeq):  # whose items have the comment behind them first
-        below = [None, None, below[0], None]
-    beside, after = _split(below)
+    in_list = isinstance(holder, CommentedSeq)  # whose items have the comment behind them first
+    beside, after = _split([None, None, below[0], None] if in_list else below)
     if beside is not None:
-        holder.ca.items[last] = beside[2:3] if isinstance(holder, CommentedSeq) else beside
+        holder.ca.items[last] = [beside[2], None] if in_list else beside
     if after is not None:
-        mapping.ca.items[key] = after
+        inner, first = (mapping, key) if value.fa.flow_style() else (value, next(iter(value)))
+        inner.ca.items[first] = after
 
 
 def _last(values: CommentedMap | CommentedSeq) -> tuple[CommentedMap | CommentedSeq, Any]:
@@ -127,10 +126,11 @@ def _quoted(value: Any) -> Any:
 
 
 def _reads_otherwise(text: str) -> bool:
-    """To YAML 1.1, as configurations are loaded, or to 1.2."""
+    """To YAML 1.1, as configurations are loaded, or to 1.2; as a key or as a value, on one line."""
+    written, meant = f"{{{text}: [{text}]}}", {text: [text]}
     try:
         return bool(
-            pyyaml.safe_load(text) != text or YAML(typ="safe", pure=True).load(text) != text
+            pyyaml.safe_load(written) != meant or YAML(typ="safe", pure=True).load(written) != meant
         )
     except (pyyaml.YAMLError, YAMLError):
         return True

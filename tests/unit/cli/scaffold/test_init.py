@@ -20,10 +20,18 @@ from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from cli.app import app
+from cli.scaffold import joining
 from cli.scaffold.judging import judge
+from cli.scaffold.questions import _count
 from slipway.inputs import load_inputs
 from slipway.planner.platform import draft_plan
-from tests.unit.cli.checkouts import files
+from slipway.scaffold.adding import Addition
+from slipway.scaffold.request import RefusedError, Request
+from slipway.scaffold.surroundings import Surroundings
+from tests.unit.architectures.configs import LLAMA
+from tests.unit.cli.checkouts import ROOT, files
+from tests.unit.cli.conftest import Serve
+from tests.unit.cli.scaffold.test_models import SIZES
 from tests.unit.scaffold.environments import COMMIT
 
 LINT = YamlLintConfig(
@@ -171,6 +179,9 @@ def test_on_a_terminal_enter_keeps_a_file_that_is_there(
         ([*AWS, "--pool", "g=g6.huge:1..2"], ['does not know "g6.huge"', "did you mean"]),
         ([*AWS, "--region", "mars-1"], ["is not a region", "mars-1"]),
         ([*AWS, "--authorized-key", "/no/key"], ["/no/key cannot be read", "~/.ssh"]),
+        ([*AWS, "--authorized-key", "~nosuch/key"], ["~nosuch is no user's home", "the path"]),
+        ([*DEV, "--requests-per-s", "inf"], ["--requests-per-s", "inf is no number to plan with"]),
+        ([*METAL, "--usd-per-hour", "inf"], ["--usd-per-hour", "inf is no number to plan with"]),
     ],
 )
 def test_a_bad_answer_is_refused_with_the_fix_and_nothing_is_written(
@@ -184,6 +195,61 @@ def test_a_bad_answer_is_refused_with_the_fix_and_nothing_is_written(
         assert text in said
     assert "Traceback" not in result.output
     assert files(copied) == before
+
+
+def test_a_private_key_is_refused_and_not_shown(copied: Path, tmp_path: Path) -> None:
+    key = tmp_path / "id_ed25519"
+    key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
+    result = init("-s", "p", *AWS, "--model", "q=phi-4", "--authorized-key", str(key), "--yes")
+    assert result.exit_code == 2
+    assert "id_ed25519 is a private key" in result.stderr
+    assert "id_ed25519.pub" in result.stderr
+    assert "b3Blb" not in result.output
+    assert "BEGIN" not in result.output
+
+
+def test_a_digit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no number of at least 1"):
+        _count("²")
+
+
+def test_the_examples_for_fleets_in_the_documentation_work(copied: Path) -> None:
+    text = (ROOT / "docs/commands.md").read_text().replace("\\\n", " ")
+    examples = re.findall(r"^\./slipway (init .*--target (?:metal|aws).*)$", text, re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        result = CliRunner().invoke(app, [*example.split(), "--json"])
+        assert result.exit_code == 0, result.output
+        assert "models/chat.yaml" in json.loads(result.stdout)["files"]
+
+
+def test_every_model_is_looked_up_once_and_the_first_refusal_is_shown(
+    copied: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = serve(
+        {
+            "GET /api/models/acme/chat": (200, {"sha": COMMIT}),
+            f"GET /acme/chat/resolve/{COMMIT}/config.json": (200, LLAMA | SIZES),
+        }
+    )
+    monkeypatch.setenv("HF_ENDPOINT", hub.address)
+    refused: list[str] = []
+    add = joining.add_model
+
+    def counted(request: Request, surroundings: Surroundings) -> Addition:
+        try:
+            return add(request, surroundings)
+        except RefusedError as error:
+            error.message += f" ({len(refused) + 1})"
+            refused.append(error.message)
+            raise
+
+    monkeypatch.setattr(joining, "add_model", counted)
+    result = init("-s", "second", *DEV, "--model", "acme/chat", "--model", "own=llama-3.1-8b")
+    assert result.exit_code == 2
+    assert len(refused) == 2  # also with the smallest numbers of replicas
+    assert refused[0] in " ".join(result.stderr.split())
+    assert len(hub.asked) == len(set(hub.asked)) == 2
 
 
 def test_a_network_of_another_environment_is_refused_with_a_free_one(copied: Path) -> None:
