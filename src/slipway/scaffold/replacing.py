@@ -25,7 +25,8 @@ def kept(text: str, before: str) -> str:
     if PROVIDER in others and SALT not in others:
         new.pop(SALT, None)  # the provider's key is the one in use
     new.update(others)
-    _keep_secrets(new[CONFIG], old.get(CONFIG) or {})  # of a file that may have no values
+    if isinstance(old.get(CONFIG), dict):
+        _keep_secrets(new[CONFIG], old[CONFIG])
     return dumped(new)
 
 
