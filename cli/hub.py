@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -43,23 +45,33 @@ def published(name: str, environ: Mapping[str, str] = os.environ) -> Published:
     """Raises CliError where the hub cannot be reached, or does not show the model to this user."""
     hub = mirror(environ) or HUB
     token = environ.get("HF_TOKEN", "")
-    headers = {"Authorization": f"Bearer {token}"} if token and may_have_token(hub) else {}
     path = quote(name)
     try:
+        headers = {"Authorization": f"Bearer {token}"} if token and may_have_token(hub) else {}
         with httpx.Client(
             timeout=TIMEOUT_S, follow_redirects=True, base_url=hub, headers=headers
         ) as client:
             info = _shown(client.get(f"/api/models/{path}"), name, hub)
-            commit = str(info.json()["sha"])
+            commit = _commit(info.json())
             config = _shown(client.get(f"/{path}/resolve/{commit}/{CONFIG}"), name, hub)
-    except (httpx.TransportError, ValueError, KeyError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        unreached = isinstance(error, httpx.TransportError)
+        failed = "cannot be reached" if unreached else "gives no answer that can be used"
         raise HubUnreachableError(
-            f"{hub} cannot be reached, so the commit of {name} is not known"
+            f"{hub} {failed}, so the commit of {name} is not known"
             f" ({str(error) or type(error).__name__})",
             fix=BY_HAND,
             exit_code=WRONG_INPUT,
         ) from None
     return Published(commit=commit, config=config.text)
+
+
+def _commit(answer: Any) -> str:
+    """ValueError if the answer has none."""
+    commit = answer.get("sha") if isinstance(answer, dict) else None
+    if not isinstance(commit, str) or re.fullmatch("[0-9a-f]{40}", commit) is None:
+        raise ValueError("its answer has no commit")
+    return commit
 
 
 def _shown(response: httpx.Response, name: str, hub: str) -> httpx.Response:

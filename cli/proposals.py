@@ -16,6 +16,7 @@ from rich.text import Text
 
 from cli.console import notes
 from cli.errors import WRONG_INPUT, CliError
+from slipway.config.document import read_text
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 NEW_FILE_MODE = 0o644
@@ -49,8 +50,9 @@ class Proposal:
 
 
 def propose(checkout: Path, name: str, text: str) -> Proposal:
+    """Raises ConfigError if the file that is there is no text."""
     path = checkout / name
-    before = path.read_text(encoding="utf-8") if path.exists() else None
+    before = read_text(path, source=name) if path.exists() else None
     return Proposal(path=path, name=name, before=before, after=text)
 
 
@@ -61,9 +63,9 @@ def show(proposals: Iterable[Proposal]) -> None:
             notes.print(Text(line, style=_STYLES.get(line[:1], "")))
 
 
-def agreed(proposals: Sequence[Proposal], *, yes: bool, again: str) -> bool:
-    """Whether the user agrees, or has with --yes. CliError where nobody can answer; `again` is the
-    command."""
+def agreed(proposals: Sequence[Proposal], *, yes: bool, again: str, default: bool = True) -> bool:
+    """Whether the user agrees, or has with --yes; `default` is what Enter means. CliError where
+    nobody can answer; `again` is the command."""
     if yes:
         return True
     *first, last = (each.name for each in proposals)
@@ -74,33 +76,57 @@ def agreed(proposals: Sequence[Proposal], *, yes: bool, again: str) -> bool:
             fix=f"{again} --yes writes without asking",
             exit_code=WRONG_INPUT,
         )
-    return typer.confirm(f"Write {names}?", default=True, err=True)
+    return typer.confirm(f"Write {names}?", default=default, err=True)
 
 
 def write(proposals: Sequence[Proposal]) -> None:
-    """Writes every file beside its place first, so that an error leaves all as they were. CliError
-    if one has changed since it was shown."""
+    """Writes every file beside its place first, and takes back those in place if one cannot be put
+    there, so that an error leaves all as they were. CliError if one has changed since it was
+    shown."""
     for each in proposals:
         if propose(each.path.parent, each.path.name, "").before != each.before:
             raise CliError(f"{each.name} has changed meanwhile", fix="run the command again")
-    staged: list[tuple[Path, Path]] = []
+    staged: list[tuple[Path, Proposal]] = []
+    placed: list[Proposal] = []
     try:
         for each in proposals:
-            staged.append((_staged(each), each.path))
+            staged.append((_staged(each.path, each.after), each))
+        for partial, each in staged:
+            partial.replace(each.path.resolve())
+            placed.append(each)
     except BaseException:
         for partial, _ in staged:
             partial.unlink(missing_ok=True)
+        for each in placed:
+            _take_back(each)
         raise
-    for partial, path in staged:
-        partial.replace(path)
 
 
-def _staged(proposal: Proposal) -> Path:
-    path = proposal.path
+def _take_back(proposal: Proposal) -> None:
+    if proposal.before is None:
+        proposal.path.unlink()
+    else:
+        _staged(proposal.path, proposal.before).replace(proposal.path.resolve())
+
+
+def _staged(path: Path, text: str) -> Path:
+    """A file with the text beside the one at `path`, or beside the one to which that links."""
+    path = path.resolve()
     path.parent.mkdir(exist_ok=True)
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE_MODE
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else NEW_FILE_MODE & ~_umask()
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(proposal.after)
-        os.fchmod(file.fileno(), mode)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), mode)
+    except BaseException:
+        Path(name).unlink()
+        raise
     return Path(name)
+
+
+def _umask() -> int:
+    """It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

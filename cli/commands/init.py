@@ -20,6 +20,7 @@ from cli.scaffold.options import (
     TpotGoal,
     TtftGoal,
     Yes,
+    finite,
 )
 
 app = typer.Typer(add_completion=False)
@@ -93,6 +94,7 @@ def init(
         typer.Option(
             "--usd-per-hour",
             min=0.01,
+            callback=finite,
             help="What a host costs its owner.",
             rich_help_panel=MACHINES,
         ),
@@ -155,6 +157,10 @@ def init(
     output_tokens: OutputTokens = None,
     ttft_p95_ms: TtftGoal = None,
     tpot_p95_ms: TpotGoal = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace a stack file that is there; its secrets are kept."),
+    ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -164,6 +170,7 @@ def init(
     and without --yes nothing is written.
     """
     from cli.environment import CHECKOUT
+    from cli.errors import WRONG_INPUT, CliError
     from cli.scaffold.expected import Expected
     from cli.scaffold.questions import Given, ask
     from cli.scaffold.starting import start
@@ -195,6 +202,13 @@ def init(
         ),
         CHECKOUT,
     )
+    if len(models) > 1 and (s3 or revision):
+        option = "--s3" if s3 else "--revision"
+        raise CliError(
+            f"{option} is of one model's weights, but {len(models)} are named",
+            fix="name that model alone; `slipway models add` adds the others",
+            exit_code=WRONG_INPUT,
+        )
     wanted = [
         Asked(
             model=each,
@@ -213,4 +227,4 @@ def init(
         ttft_p95_ms=ttft_p95_ms,
         tpot_p95_ms=tpot_p95_ms,
     )
-    start(answers, wanted, expected, CHECKOUT, yes=yes, json=json)
+    start(answers, wanted, expected, CHECKOUT, replace_file=replace, yes=yes, json=json)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cli.console import say
 from cli.environment import Environment
+from cli.scaffold.existing import as_it_is, must_say_the_same
 from cli.scaffold.expected import Expected
 from cli.scaffold.joining import Workspace, join
 from cli.scaffold.judging import judge
@@ -44,6 +45,8 @@ def add(
     found = find_weights(asked, workspace.library, before.catalog.models)
     joined, made = join(workspace, found, request_for(workspace, found, asked, limits, expected))
     advice = judge(joined.inputs, before)
+    if made.model is None:
+        say(as_it_is(workspace.library[made.name]))
     if json:
         settle_for_scripts(environment.checkout, joined.files, _about(made), yes=yes)
         return
@@ -67,9 +70,14 @@ def open_workspace(environment: Environment) -> Workspace:
 def request_for(
     workspace: Workspace, found: Found, asked: Asked, limits: Limits, expected: Expected
 ) -> Request:
-    """A fleet is planned for a load; one machine just runs, and a file that is there has one."""
+    """A fleet is planned for a load; one machine just runs, and a file that is there has one.
+    CliError where the file contradicts what was asked for."""
     here = Surroundings(inputs=workspace.inputs).on_this_machine
-    needed = not here and workspace.existing(found) is None
+    file = workspace.existing(found)
+    if file is not None:
+        must_say_the_same(file, asked, limits.max_model_len, expected)
+        expected = Expected()
+    needed = not here and file is None
     return Request(
         name=found.name,
         weights=found.weights,

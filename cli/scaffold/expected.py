@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,6 @@ def _answer(key: str) -> float | int:
     prompt = FloatPrompt if key == "requests_per_s" else IntPrompt
     while True:
         value = prompt.ask(_QUESTIONS[key], default=USUAL_LOAD[key], console=notes)
-        if value > 0:
+        if value > 0 and math.isfinite(value):
             return value
         say("please enter a number above 0")

@@ -68,8 +68,12 @@ class Workspace:
         return file
 
 
+class DoesNotFitError(CliError):
+    """The environment has no room for a model as it was asked for."""
+
+
 def join(workspace: Workspace, found: Found, request: Request) -> tuple[Workspace, Addition]:
-    """CliError with what would fit, where the model does not."""
+    """DoesNotFitError with what would fit, where the model does not."""
     surroundings = Surroundings(inputs=workspace.inputs)
     file = workspace.existing(found)
     try:
@@ -79,7 +83,7 @@ def join(workspace: Workspace, found: Found, request: Request) -> tuple[Workspac
             else add_existing(request, file, surroundings)
         )
     except RefusedError as error:
-        raise CliError(error.message, fix=error.fix, exit_code=WRONG_INPUT) from None
+        raise DoesNotFitError(error.message, fix=error.fix, exit_code=WRONG_INPUT) from None
     text = with_entry(workspace.stack_text, MODELS, request.name, one_line(made.deployment))
     files = {**workspace.files, stack_file(workspace.environment): text}
     if made.model is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,8 +36,18 @@ License = Annotated[
     str | None,
     typer.Option("--license", help="Of the weights, where the catalog does not state it."),
 ]
+
+
+def finite(value: float | None) -> float | None:
+    """Also "inf" and "nan" are numbers to Python."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number to plan with; write e.g. 2")
+    return value
+
+
 RequestsPerS = Annotated[
-    float | None, typer.Option("--requests-per-s", min=1e-6, help="The load to plan for.")
+    float | None,
+    typer.Option("--requests-per-s", min=1e-6, callback=finite, help="The load to plan for."),
 ]
 InputTokens = Annotated[
     int | None, typer.Option("--input-tokens", min=1, help="Of a usual request.")
@@ -76,3 +88,14 @@ def least_and_most(text: str | None, option: str) -> tuple[int, int] | None:
 def whole(value: float) -> float | int:
     """2 rather than 2.0, as people write it."""
     return int(value) if value == int(value) else value
+
+
+def expanded(text: str) -> Path:
+    """The path, where "~" is a home. CliError if there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        user = text.partition("/")[0]
+        raise CliError(
+            f"{text}: {user} is no user's home", fix="correct the path", exit_code=WRONG_INPUT
+        ) from None

@@ -15,12 +15,13 @@ from rich.prompt import Prompt
 from cli.console import notes, say
 from cli.environment import must_be_a_name
 from cli.errors import WRONG_INPUT, CliError
-from cli.scaffold.options import least_and_most, whole
+from cli.scaffold.options import expanded, least_and_most, whole
 from cli.scaffold.starting import other_networks
 from slipway.config.aws_cloud import ZONE_LETTERS
 from slipway.config.catalog import load_catalog
+from slipway.config.document import read_text
 from slipway.config.environment import TARGETS
-from slipway.config.errors import suggestion
+from slipway.config.errors import ConfigError, suggestion
 from slipway.scaffold.networks import free_dev_network
 from slipway.scaffold.stacks import (
     Answers,
@@ -39,9 +40,9 @@ DEFAULT_NODES = 2
 DEFAULT_MODEL = "smollm2-135m"
 DEBIAN = "/aws/service/debian/release/12/latest/amd64"  # AWS's parameter for Debian 12
 ZONES = 3  # of fixed hosts: a majority of servers survives the loss of one
+PUBLIC = "name a file with a public key, such as ~/.ssh/id_ed25519.pub"
 VPC, REGION = "10.60.0.0/16", "us-east-1"
 EDGE_INSTANCE = "m7i.2xlarge"
-MOST_MODELS_ASKED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +113,8 @@ def _metal(given: Given, name: str, checkout: Path) -> MetalAnswers:
     if accelerator:
         known = load_catalog(checkout).accelerators
         accelerator = _known(accelerator, known, "--accelerator", "catalog/accelerators.yaml")
-        per_node = _answer(
-            None if per_node is None else str(per_node),
-            "--accelerators-per-node",
-            "Accelerators of each host",
-            str(known[accelerator].devices_per_node or 8),
-            _count,
-        )
+        default = str(known[accelerator].devices_per_node or 8)
+        per_node = per_node or _optional("Accelerators of each host", default, _count)
     memory = _answer(given.memory, "--memory", "Memory of each host, e.g. 64GiB", None, str)
     cores = None if given.cores is None else str(given.cores)
     return MetalAnswers(
@@ -235,7 +231,7 @@ def _name(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ValueError(f'"{text}" is no number of at least 1', "write e.g. 2")
     return int(text)
 
@@ -305,14 +301,19 @@ def _public_key(text: str) -> str:
     """The key in a file, or the key itself."""
     if text.startswith(("ssh-", "ecdsa-")):
         return text
+    path = expanded(text)
     try:
-        return Path(text).expanduser().read_text(encoding="utf-8").strip()
-    except OSError as error:
+        key = read_text(path, source=text).strip()
+    except ConfigError as error:
+        reason = error.problems[0].message
         raise CliError(
-            f"--authorized-key: {text} cannot be read: {error.strerror}",
-            fix="name a file such as ~/.ssh/id_ed25519.pub",
-            exit_code=WRONG_INPUT,
+            f"--authorized-key: {text} {reason}", fix=PUBLIC, exit_code=WRONG_INPUT
         ) from None
+    if "PRIVATE KEY" in key:
+        raise CliError(
+            f"--authorized-key: {text} is a private key", fix=PUBLIC, exit_code=WRONG_INPUT
+        )
+    return key
 
 
 def _salt(checkout: Path) -> str:

@@ -18,14 +18,18 @@ def settle(
     *,
     again: str,
     yes: bool,
+    default: bool = True,
 ) -> bool:
-    """Whether the files (name -> text) were written. CliError where nobody can agree; `again` is
-    the command."""
+    """Whether the files (name -> text) are as they are to be. CliError where nobody can agree;
+    `again` is the command, and `default` is what Enter means."""
     changed = _changed(checkout, files)
     proposals.show(changed)
     for each in advice:
         say(f"advice: {each.resource} {each.message} ({each.rule})", style="yellow")
-    if not proposals.agreed(changed, yes=yes, again=again):
+    if not changed:
+        say("nothing changes: the files are so already")
+        return True
+    if not proposals.agreed(changed, yes=yes, again=again, default=default):
         say("nothing was written")
         return False
     proposals.write(changed)

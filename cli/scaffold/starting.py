@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,17 @@ from pathlib import Path
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError
 from cli.machine.ports import is_free, listeners
+from cli.proposals import propose, show
 from cli.scaffold.adding import Limits, request_for
+from cli.scaffold.existing import as_it_is
 from cli.scaffold.expected import Expected
-from cli.scaffold.joining import Workspace, join
+from cli.scaffold.joining import DoesNotFitError, Workspace, join
 from cli.scaffold.judging import judge
 from cli.scaffold.settling import settle, settle_for_scripts
-from cli.scaffold.weights import Asked, find_weights
+from cli.scaffold.weights import Asked, Found, find_weights
 from slipway.config.artifacts import read_artifacts
 from slipway.config.catalog import load_catalog
-from slipway.config.document import parse_document
+from slipway.config.document import parse_document, read_document
 from slipway.config.environment import NAMESPACE, parse_environment
 from slipway.config.errors import ConfigError
 from slipway.config.files import load_models, stack_file
@@ -28,7 +31,8 @@ from slipway.inputs import PlanInputs
 from slipway.planner.platform import draft_plan
 from slipway.scaffold.comments import ABOVE
 from slipway.scaffold.networks import is_network, must_be_apart
-from slipway.scaffold.request import RefusedError
+from slipway.scaffold.replacing import kept
+from slipway.scaffold.request import RefusedError, Request
 from slipway.scaffold.stacks import (
     KNOWN_HOSTS,
     Answers,
@@ -50,15 +54,31 @@ def start(
     expected: Expected,
     checkout: Path,
     *,
+    replace_file: bool,
     yes: bool,
     json: bool,
 ) -> None:
-    """CliError with the fix for every answer that does not work."""
+    """CliError with the fix for every answer that does not work, and for a stack file that is there
+    and differs, unless the user says to `replace_file`."""
     _check(answers, checkout)
     workspace = _with_models(_new(answers, checkout), models, expected)
+    for each in workspace.inputs.models.values():
+        if each.origin.source not in workspace.files:
+            say(as_it_is(each))
     workspace = _with_budget(workspace)
     advice = judge(workspace.inputs)
-    is_new = not (checkout / stack_file(answers.name)).exists()
+    source = stack_file(answers.name)
+    stack = propose(checkout, source, workspace.files[source])
+    is_new = stack.before is None
+    replaces = stack.changes and not is_new
+    if replaces and not replace_file and (yes or json or not sys.stdin.isatty()):
+        if not json:
+            show([stack])
+        raise CliError(
+            f"{source} is there already, with other values",
+            fix="choose another name, or add --replace: secrets and their keys are then kept",
+            exit_code=WRONG_INPUT,
+        )
     if isinstance(answers, DevAnswers) and is_new:  # an environment that is there may be running
         _must_be_free(answers, workspace.inputs)
     if json:
@@ -67,7 +87,8 @@ def start(
         return
     name = answers.name
     again = f"slipway init -s {name} with the same options and"
-    if settle(checkout, workspace.files, advice, again=again, yes=yes):
+    enter = not replaces
+    if settle(checkout, workspace.files, advice, again=again, yes=yes, default=enter):
         say(f"slipway plan -s {name} shows what would run, slipway up -s {name} brings it up")
 
 
@@ -76,7 +97,7 @@ def other_networks(checkout: Path, name: str) -> Mapping[str, str]:
     found = {}
     for path in sorted(checkout.glob("Pulumi.*.yaml")):
         other = path.name.split(".", 1)[1].removesuffix(".yaml")
-        config = parse_document(path.read_text(encoding="utf-8"), source=path.name).values
+        config = read_document(path, source=path.name).values
         network = (config.get("config") or {}).get(f"{NAMESPACE}network") or {}
         cidr = str(network.get("cidr")) if isinstance(network, Mapping) else ""
         if other != name and is_network(cidr):
@@ -112,8 +133,12 @@ def _listed_once(hosts: Sequence[Host]) -> None:
 
 
 def _new(answers: Answers, checkout: Path) -> Workspace:
-    text = stack_text(answers)
     source = stack_file(answers.name)
+    before = propose(checkout, source, "").before
+    text = stack_text(answers)
+    if before is not None:
+        parse_document(before, source=source)  # or else ConfigError
+        text = kept(text, before)
     document = parse_document(text, source=source)
     try:
         values = document.values["config"]
@@ -138,25 +163,41 @@ def _new(answers: Answers, checkout: Path) -> Workspace:
 
 
 def _with_models(workspace: Workspace, models: Sequence[Asked], expected: Expected) -> Workspace:
-    """All of them with the usual numbers of replicas, else with the smallest."""
+    """All of them with the usual numbers of replicas, else with the smallest. Each is found, and
+    its load asked for, once."""
+    wanted: dict[Asked, tuple[Found, Request]] = {}
     try:
-        return _joined(workspace, models, expected, Limits())
-    except CliError:
+        return _joined(workspace, models, expected, wanted, replicas=None)
+    except DoesNotFitError as first:
         if len(models) == 1:
             raise
-        return _joined(workspace, models, expected, Limits(replicas=SMALLEST))
+        try:
+            return _joined(workspace, models, expected, wanted, replicas=SMALLEST)
+        except DoesNotFitError:
+            raise first from None
 
 
 def _joined(
-    workspace: Workspace, models: Sequence[Asked], expected: Expected, limits: Limits
+    workspace: Workspace,
+    models: Sequence[Asked],
+    expected: Expected,
+    wanted: dict[Asked, tuple[Found, Request]],
+    *,
+    replicas: tuple[int, int] | None,
 ) -> Workspace:
+    """With all models; `wanted` are those that were found before, and is completed."""
     for asked in models:
-        known = workspace.inputs.catalog.models
-        found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
-        workspace, _ = join(
-            workspace, found, request_for(workspace, found, asked, limits, expected)
-        )
+        if asked not in wanted:
+            wanted[asked] = _wanted(workspace, asked, expected)
+        found, request = wanted[asked]
+        workspace, _ = join(workspace, found, replace(request, replicas=replicas))
     return workspace
+
+
+def _wanted(workspace: Workspace, asked: Asked, expected: Expected) -> tuple[Found, Request]:
+    known = workspace.inputs.catalog.models
+    found = find_weights(asked, {**workspace.library, **workspace.inputs.models}, known)
+    return found, request_for(workspace, found, asked, Limits(), expected)
 
 
 def _with_budget(workspace: Workspace) -> Workspace:

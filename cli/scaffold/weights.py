@@ -11,6 +11,7 @@ from typing import Any
 from cli.errors import WRONG_INPUT, CliError
 from cli.hub import CONFIG, HubUnreachableError, Published, mirror, published
 from cli.named_models import find_model, read_model
+from cli.scaffold.options import expanded
 from slipway.architectures.names import how_to_name
 from slipway.architectures.read import is_model_folder
 from slipway.config.catalog import Architecture
@@ -50,7 +51,7 @@ def find_weights(
     asked: Asked, library: Mapping[str, Model], known: Mapping[str, Architecture]
 ) -> Found:
     """`library` are the model files of the checkout, `known` is the catalog. Raises CliError."""
-    path = Path(asked.model).expanduser()
+    path = expanded(asked.model)
     if is_model_folder(path) or (path.suffix == ".json" and path.is_file()):
         return _of_folder(asked, path)
     if asked.model in library and asked.model not in known:

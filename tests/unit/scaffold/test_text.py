@@ -45,6 +45,34 @@ def test_the_first_entry_of_an_empty_mapping_has_a_line_of_its_own(empty: str) -
     )
 
 
+@pytest.mark.parametrize("models", ["", "  slipway:models:\n", "  slipway:models: {}\n"])
+def test_a_mapping_that_is_empty_or_left_out_is_made_above_what_follows(models: str) -> None:
+    head, tail = "config:\n  slipway:servers: 3\n", "\n# Below\nother: 1\n"
+    assert with_entry(head + models + tail, MODELS, "a", one_line({"pool": "cpu"})) == (
+        f"{head}  slipway:models:\n    a: {{pool: cpu}}\n{tail}"
+    )
+
+
+@pytest.mark.parametrize(
+    "last", ["pool: cpu", "pools:\n        - cpu", "replicas:\n        min: 1"]
+)
+@pytest.mark.parametrize("beside", ["", "  # beside it"])
+def test_a_comment_above_the_next_key_stays_above_it(last: str, beside: str) -> None:
+    head = f"config:\n  slipway:models:\n    b:\n      {last}{beside}\n"
+    tail = "  # Three survive one's loss.\n  slipway:servers: 3\n"
+    after = with_entry(head + tail, MODELS, "a", one_line({"pool": "cpu"}))
+    assert after == f"{head}    a: {{pool: cpu}}\n{tail}"
+
+
+@given(
+    st.sampled_from(["on", "Yes", "null", "~", "1_000", "12:30", "0x1f", ".5", "<<", "="])
+    | st.text("aeonys.~:-#1", max_size=5)
+)
+def test_text_stays_text_as_a_key_and_as_a_value(word: str) -> None:
+    text = document(block({word: word, f"{word}x": one_line({word: [word]})}), "Head")
+    assert yaml.safe_load(text) == {word: word, f"{word}x": {word: [word]}}
+
+
 def test_text_that_looks_like_something_else_is_quoted_and_comments_stand_apart() -> None:
     engine = block({"dtype": "float32", "max_model_len": 8}, {"dtype": "why"}, indent=2)
     source = one_line({"s3": "s3://a/b/", "revision": "2026-11-21"})

@@ -14,15 +14,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from cli.app import app
+from cli.scaffold import joining
 from cli.scaffold.judging import judge
+from cli.scaffold.questions import _count
 from slipway.inputs import load_inputs
 from slipway.planner.platform import draft_plan
-from tests.unit.cli.checkouts import files
+from slipway.scaffold.adding import Addition
+from slipway.scaffold.request import RefusedError, Request
+from slipway.scaffold.surroundings import Surroundings
+from tests.unit.architectures.configs import LLAMA
+from tests.unit.cli.checkouts import ROOT, files
+from tests.unit.cli.conftest import Serve
+from tests.unit.cli.scaffold.test_models import SIZES
 from tests.unit.scaffold.environments import COMMIT
 
 LINT = YamlLintConfig(
@@ -62,9 +71,9 @@ def init(*options: str) -> Result:
     ("name", "options", "models"),
     [
         pytest.param("dev-new", DEV, ["smollm2", "tutor=smollm2-135m"], id="dev"),
-        pytest.param("prod-new", METAL, ["qwen3-8b", "llama-3.3-70b"], id="metal"),
-        pytest.param("prod-new", AWS, ["qwen3-8b", "q3=Qwen/Qwen3-14B-FP8"], id="aws"),
-        pytest.param("prod-new", PLANNED_ONLY, ["mistral-7b"], id="aws, to be planned only"),
+        pytest.param("prod-new", METAL, ["q=qwen3-8b", "l=llama-3.3-70b"], id="metal"),
+        pytest.param("prod-new", AWS, ["q3=Qwen/Qwen3-14B-FP8"], id="aws"),
+        pytest.param("prod-new", PLANNED_ONLY, ["chat=mistral-7b"], id="aws, to be planned only"),
     ],
 )
 def test_what_it_writes_plans_keeps_every_policy_and_passes_a_linter(
@@ -105,6 +114,48 @@ def test_a_file_that_is_there_is_shown_as_a_diff(copied: Path) -> None:
     assert (copied / "Pulumi.hosts.yaml").read_text() == before
 
 
+def test_a_file_that_is_there_is_replaced_only_on_request_and_its_secrets_stay(
+    copied: Path,
+) -> None:
+    stack = copied / "Pulumi.second.yaml"
+    opens = (
+        "secretsprovider: awskms://alias/acme\nencryptedkey: AQICAHg=\nencryptionsalt: v1:a=:b\n"
+    )
+    secret = "{secure: v1:c=}"
+    before = f"{opens}config:\n  acme:token: {secret}\n  acme:a: {{b: {secret}}}\n  acme:c: d\n"
+    stack.write_text(before)
+    options = ["-s", "second", *DEV, "--model", "smollm2", "--yes"]
+    for asked in (options, [*options, "--json"]):
+        refused = init(*asked)
+        assert refused.exit_code == 2
+        assert "Pulumi.second.yaml is there already" in refused.stderr
+        assert "add --replace" in refused.stderr
+        assert stack.read_text() == before
+    assert init(*options, "--replace").exit_code == 0
+    after = yaml.safe_load(stack.read_text())
+    wanted = yaml.safe_load(before)
+    assert {key: after[key] for key in wanted if key != "config"} == yaml.safe_load(opens)
+    assert after["config"]["acme:token"] == {"secure": "v1:c="}
+    assert after["config"]["acme:a"] == {"b": {"secure": "v1:c="}}
+    assert "acme:c" not in after["config"]
+    again = init(*options[:-1])  # nothing is left to agree to
+    assert again.exit_code == 0, again.output
+    assert "nothing changes" in again.stderr
+
+
+def test_on_a_terminal_enter_keeps_a_file_that_is_there(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (copied / "Pulumi.hosts.yaml").read_text()
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
+    options = ["init", "-s", "hosts", *DEV, "--nodes", "2", "--model", "smollm2"]
+    result = CliRunner().invoke(app, options, input="\n")
+    assert "+  slipway:target: dev" in result.stderr
+    assert "[y/N]" in result.stderr
+    assert "nothing was written" in result.stderr
+    assert (copied / "Pulumi.hosts.yaml").read_text() == before
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
@@ -121,10 +172,16 @@ def test_a_file_that_is_there_is_shown_as_a_diff(copied: Path) -> None:
         ([*METAL, "--host", "w-9=10.99.0.1"], ["is outside the network", "10.99.0.1"]),
         ([*METAL, "--accelerator", "H1000"], ['does not know "H1000"', "did you mean"]),
         ([*METAL, "--memory", "lots"], ["must be a size", "4GiB"]),
+        ([*METAL, "--model", "qwen3-8b"], ["models/qwen3-8b.yaml is there", "--requests-per-s"]),
+        ([*DEV, "--revision", COMMIT, "--model", "phi-4"], ["--revision is of one model's"]),
+        ([*DEV, "--s3", "s3://a/b/", "--model", "phi-4"], ["--s3 is of one model's", "models add"]),
         ([*AWS, "--pool", "gpu"], ['"gpu" is not NAME=INSTANCE:MIN..MAX', "l4=g6.xlarge:2..8"]),
         ([*AWS, "--pool", "g=g6.huge:1..2"], ['does not know "g6.huge"', "did you mean"]),
         ([*AWS, "--region", "mars-1"], ["is not a region", "mars-1"]),
         ([*AWS, "--authorized-key", "/no/key"], ["/no/key cannot be read", "~/.ssh"]),
+        ([*AWS, "--authorized-key", "~nosuch/key"], ["~nosuch is no user's home", "the path"]),
+        ([*DEV, "--requests-per-s", "inf"], ["--requests-per-s", "inf is no number to plan with"]),
+        ([*METAL, "--usd-per-hour", "inf"], ["--usd-per-hour", "inf is no number to plan with"]),
     ],
 )
 def test_a_bad_answer_is_refused_with_the_fix_and_nothing_is_written(
@@ -138,6 +195,61 @@ def test_a_bad_answer_is_refused_with_the_fix_and_nothing_is_written(
         assert text in said
     assert "Traceback" not in result.output
     assert files(copied) == before
+
+
+def test_a_private_key_is_refused_and_not_shown(copied: Path, tmp_path: Path) -> None:
+    key = tmp_path / "id_ed25519"
+    key.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
+    result = init("-s", "p", *AWS, "--model", "q=phi-4", "--authorized-key", str(key), "--yes")
+    assert result.exit_code == 2
+    assert "id_ed25519 is a private key" in result.stderr
+    assert "id_ed25519.pub" in result.stderr
+    assert "b3Blb" not in result.output
+    assert "BEGIN" not in result.output
+
+
+def test_a_digit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no number of at least 1"):
+        _count("²")
+
+
+def test_the_examples_for_fleets_in_the_documentation_work(copied: Path) -> None:
+    text = (ROOT / "docs/commands.md").read_text().replace("\\\n", " ")
+    examples = re.findall(r"^\./slipway (init .*--target (?:metal|aws).*)$", text, re.MULTILINE)
+    assert len(examples) == 2
+    for example in examples:
+        result = CliRunner().invoke(app, [*example.split(), "--json"])
+        assert result.exit_code == 0, result.output
+        assert "models/chat.yaml" in json.loads(result.stdout)["files"]
+
+
+def test_every_model_is_looked_up_once_and_the_first_refusal_is_shown(
+    copied: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = serve(
+        {
+            "GET /api/models/acme/chat": (200, {"sha": COMMIT}),
+            f"GET /acme/chat/resolve/{COMMIT}/config.json": (200, LLAMA | SIZES),
+        }
+    )
+    monkeypatch.setenv("HF_ENDPOINT", hub.address)
+    refused: list[str] = []
+    add = joining.add_model
+
+    def counted(request: Request, surroundings: Surroundings) -> Addition:
+        try:
+            return add(request, surroundings)
+        except RefusedError as error:
+            error.message += f" ({len(refused) + 1})"
+            refused.append(error.message)
+            raise
+
+    monkeypatch.setattr(joining, "add_model", counted)
+    result = init("-s", "second", *DEV, "--model", "acme/chat", "--model", "own=llama-3.1-8b")
+    assert result.exit_code == 2
+    assert len(refused) == 2  # also with the smallest numbers of replicas
+    assert refused[0] in " ".join(result.stderr.split())
+    assert len(hub.asked) == len(set(hub.asked)) == 2
 
 
 def test_a_network_of_another_environment_is_refused_with_a_free_one(copied: Path) -> None:
@@ -176,7 +288,7 @@ def test_the_policies_have_the_last_word(copied: Path) -> None:
         for place, each in enumerate(alone)
         if each != "--server" or alone[place + 1] == "server-0=10.90.0.1"
     ]
-    result = init("-s", "prod-new", *options, "--model", "qwen3-8b", "--yes")
+    result = init("-s", "prod-new", *options, "--model", "q=qwen3-8b", "--yes")
     assert result.exit_code == 1
     assert "the policies refuse it: platform has 1 server (single-server)" in result.stderr
     assert not (copied / "Pulumi.prod-new.yaml").exists()

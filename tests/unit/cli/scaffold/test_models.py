@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from cli.app import app
-from cli.hub import may_have_token
+from cli.hub import HubUnreachableError, may_have_token, published
 from slipway.inputs import load_inputs
 from slipway.planner.platform import draft_plan
 from tests.unit.architectures.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT
@@ -81,6 +83,13 @@ def test_a_folder_plans_or_is_refused_with_what_would_fit(
     assert re.search("would fit on|raise|lower|split it over", result.stderr), result.stderr
 
 
+@pytest.mark.parametrize("name", ["on", "no", "null"])
+def test_a_name_that_yaml_reads_as_something_else_stays_a_name(copied: Path, name: str) -> None:
+    result = models("add", "smollm2-135m", "--name", name, "--yes")
+    assert result.exit_code == 0, result.output
+    assert name in load_inputs(copied, "dev").models
+
+
 def test_production_asks_for_the_licence_of_a_folder(copied: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA | SIZES))
     result = models("add", str(tmp_path), "-s", "aws", *LOAD, "--name", "own", "--yes")
@@ -104,7 +113,30 @@ def test_a_file_that_is_there_is_named_and_left_as_it_is(copied: Path) -> None:
     document = json.loads(result.stdout)
     assert document["files"] == ["Pulumi.metal.yaml"]
     assert document["model"] is None
+    assert "models/mistral-7b.yaml is served as it is: load " in result.stderr
     assert (copied / "models/smollm2.yaml").read_text() == written
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(("--requests-per-s", "9"), ("--input-tokens", "9"), ("--ttft-p95-ms", "9")),
+        *(("--max-len", "9"), ("--revision", COMMIT), ("--license", "MIT"), ("--s3", "s3://a/")),
+    ],
+)
+def test_an_option_that_contradicts_a_file_that_is_there_is_refused(
+    copied: Path, option: tuple[str, str]
+) -> None:
+    stack = copied / "Pulumi.dev.yaml"
+    served = "\n    smollm2: {pool: cpu, replicas: {min: 1, max: 2}}"
+    stack.write_text(stack.read_text().replace(served, " {}"))
+    same = ("--requests-per-s", "2", "--input-tokens", "200", "--max-len", "2048")
+    assert models("add", "smollm2", *same, "--json").exit_code == 0
+    revision = ("--revision", "1") if option[0] == "--s3" else ()
+    result = models("add", "smollm2", *option, *revision, "--yes")
+    assert result.exit_code == 2, result.output
+    assert "models/smollm2.yaml is there and is served as it is" in result.stderr
+    assert option[0] in result.stderr
 
 
 def test_without_yes_nothing_is_written(copied: Path) -> None:
@@ -131,6 +163,7 @@ def test_without_yes_nothing_is_written(copied: Path) -> None:
         (["smollm2-135m", "--name", "t", "--max-len", "9000"], ["more than the 8,192", "8192"]),
         (["smollm2-135m", "--name", "t", "--replicas", "5..9"], ["do not fit", "lower max to"]),
         (["phi-2", "-s", "metal", *LOAD, "--simulated"], ["a pool without accelerators"]),
+        (["~nosuch/x"], ["~nosuch is no user's home", "correct the path"]),
         (["."], ["no config.json in this folder"]),
     ],
 )
@@ -181,6 +214,8 @@ def test_a_commit_and_an_unlisted_config_come_from_the_hub(
         ({}, ["shows this account no model acme/chat", "HF_TOKEN"]),
         ({"GET /api/models/acme/chat": (401, {})}, ["shows this account no model", "HF_TOKEN"]),
         ({"GET /api/models/acme/chat": (503, {})}, ["answers HTTP 503", "--revision COMMIT"]),
+        ({"GET /api/models/acme/chat": (200, {"sha": None})}, ["its answer has no commit"]),
+        ({"GET /api/models/acme/chat": (200, ["sha"])}, ["its answer has no commit"]),
         (
             {
                 "GET /api/models/acme/chat": (200, {"sha": COMMIT}),
@@ -202,6 +237,32 @@ def test_a_model_that_the_hub_does_not_show_is_refused_with_the_fix(
     assert result.exit_code == 2
     assert all(text in result.stderr for text in wanted), result.stderr
     assert not (copied / "models/chat.yaml").exists()
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:abc", "http://[bad", "not an address"])
+def test_an_address_of_a_hub_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(HubUnreachableError, match="so the commit of acme/chat is not"):
+        published("acme/chat", {"HF_ENDPOINT": address, "HF_TOKEN": "hf_secret"})
+
+
+def test_a_hub_that_redirects_for_ever_is_refused() -> None:
+    class Loop(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("location", self.path)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Loop) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        hub = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(HubUnreachableError, match="redirects"):
+                published("acme/chat", {"HF_ENDPOINT": hub})
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.parametrize(
