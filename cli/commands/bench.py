@@ -139,6 +139,8 @@ def bench(
         print_tables(bench_table(document))
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if found.failed is not None:
+        raise found.failed
     if not any(each.figures.answered for each in found.measured):
         raise typer.Exit(FAILED)
 

@@ -106,6 +106,17 @@ def test_a_model_without_a_whole_answer_is_refused_with_the_kind_of_error(
     assert "fix: slipway status" in refused.stderr
 
 
+def test_figures_are_shown_before_the_reason_why_others_are_missing(gateway: Any) -> None:
+    """The gateway speaks no gRPC."""
+    done = bench("small", "--concurrency", "1", "--requests", "2", "--timeout-s", "5", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    validate(found, "bench")
+    assert [(step["protocol"], step["answered"]) for step in found["steps"]] == [("http", 2)]
+    assert "first questions had no answer; the last: gRPC" in found["failed"]
+    assert found["failed"] in done.stderr
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many", "1,0", "", "901", "1.5"])
 def test_a_number_of_clients_that_is_none_is_refused_before_anything_is_asked(number: str) -> None:
     done = bench("smollm2", f"--concurrency={number}")
