@@ -102,8 +102,7 @@ async def _take(
 
 async def _warm_up(door: Door, workload: Workload) -> None:
     """Connections, code and caches of the first question would be in its time."""
-    (prompt,) = workload.asked(1, after=len(workload.prompts) - 1)
-    said = ""
+    prompt, said = workload.first, ""
     async with door.client() as ask:
         for _ in range(FIRST_QUESTIONS):
             outcome = await ask(prompt)

@@ -178,7 +178,7 @@ def _made(
     return declared_prompts(
         input_tokens,
         output_tokens,
-        count=sum(step.requests for step in steps) + 1,  # the first question is not counted
+        count=sum(step.requests for step in steps),
         source=f"made prompts, {input_tokens:,} + {output_tokens:,} tokens {whose}",
         salt=salt,
     )
