@@ -33,6 +33,8 @@ def sizing_of(
     found = _load(workload, measured, goal)
     if found is None:
         return None
+    if isinstance(found, str):
+        return {"sentence": found}
     load, of_load = found
     try:
         inputs = load_inputs_without_certificate(
@@ -63,8 +65,8 @@ def within(goal: LatencyGoal | None, measured: Measured) -> bool | None:
 
 def _load(
     workload: Workload, measured: Sequence[Measured], goal: LatencyGoal | None
-) -> tuple[dict[str, Any], str] | None:
-    """The load as a model file writes it, and in words."""
+) -> tuple[dict[str, Any], str] | str | None:
+    """The load as a model file writes it, and in words; or why it is unknown."""
     if workload.load is not None:
         traced = workload.load
         return (
@@ -78,8 +80,10 @@ def _load(
     met = [each for each in whole if within(goal, each)]
     most = max(met or whole or answered, key=lambda each: each.figures.requests_per_s)
     figures = most.figures
+    if figures.input_tokens is None or figures.output_tokens is None:
+        return "There is nothing to size for: the engine did not count the tokens of the prompts"
     input_tokens, output_tokens = (
-        max(1, round(tokens or 1)) for tokens in (figures.input_tokens, figures.output_tokens)
+        max(1, round(tokens)) for tokens in (figures.input_tokens, figures.output_tokens)
     )
     return (
         _written(figures.requests_per_s, _same(input_tokens), _same(output_tokens)),

@@ -25,8 +25,8 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """`source` says where the prompts come from; `load` is a trace's own rate and lengths. `renewed`
-    makes other prompts of the same lengths for each round after the first."""
+    """`source` says where the prompts come from; `load` is a trace's own rate and lengths.
+    `renewed` makes other prompts of the same lengths for each round after the first."""
 
     prompts: Sequence[Prompt]
     source: str
