@@ -38,14 +38,18 @@ def outcome_of(received: Received, *, sent_s: float, ended_s: float) -> Outcome:
     if not done:
         return failed(CUT, f"the stream ended without {DONE}")
     try:
-        moments = [at_s for at_s, event in events if piece_of(event).text or _calls_tools(event)]
-        input_tokens, output_tokens = (
-            _count(events, key) for key in ("prompt_tokens", "completion_tokens")
-        )
-    except (AttributeError, TypeError, ValueError):
+        return _answered(events, sent_s) or failed(NO_TEXT, "the stream ended without any text")
+    except (AttributeError, TypeError, ValueError, OverflowError):
         return failed(IN_STREAM, "an event is not one of OpenAI's API")
+
+
+def _answered(events: Sequence[tuple[float, dict[str, Any]]], sent_s: float) -> Answered | None:
+    moments = [at_s for at_s, event in events if piece_of(event).text or _calls_tools(event)]
+    input_tokens, output_tokens = (
+        _count(events, key) for key in ("prompt_tokens", "completion_tokens")
+    )
     if not moments:
-        return failed(NO_TEXT, "the stream ended without any text")
+        return None
     return Answered(
         sent_s=sent_s,
         first_s=moments[0],

@@ -144,6 +144,12 @@ def test_a_goal_is_met_at_p95(goal: LatencyGoal | None, met: bool | None) -> Non
     assert within(goal, seen(1, 3)) is met
 
 
+def test_prompts_of_an_unknown_length_are_no_load_of_one_token() -> None:
+    found = sized("aws", "llama-3-1-8b", seen(8, 30, input_tokens=None))
+    assert set(found) == {"sentence"}
+    assert "did not count the tokens of the prompts" in found["sentence"]
+
+
 @pytest.mark.parametrize("answers_per_s", [0, 3], ids=["no answer", "one answer"])
 def test_errors_miss_a_goal(answers_per_s: float) -> None:
     assert within(GOAL, seen(64, answers_per_s, errors=9)) is False
