@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cli.bench.figures import Figures, Percentiles, percentiles
@@ -63,7 +63,17 @@ class ClientWatch:
         while True:
             due_s = self._now_s() + PERIOD_S
             await asyncio.sleep(PERIOD_S)
-            self._lags_ms.append(1000 * max(0.0, self._now_s() - due_s - TIMER_S))
+            self._lags_ms += _lags_ms(self._now_s() - due_s - TIMER_S)
+
+
+def _lags_ms(late_s: float) -> Iterator[float]:
+    """Of a moment that came `late_s` too late, and of those that were due meanwhile: without them,
+    a second in which the loop is blocked would count as one moment of fifty."""
+    yield 1000 * max(0.0, late_s)
+    missed = 1
+    while (rest_s := late_s - missed * PERIOD_S) > 0:
+        yield 1000 * rest_s
+        missed += 1
 
 
 def bottleneck(client: ClientLoad, figures: Figures) -> str:

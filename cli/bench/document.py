@@ -36,6 +36,7 @@ def bench_document(
         "gateway": gateway,
         "prompts": source,
         "interrupted": measurement.interrupted,
+        "failed": measurement.failed.message if measurement.failed else "",
         "steps": [_step(each, goal, simulated=simulated) for each in measurement.measured],
         "promised": _promised(planned),
         "client_limits": {"lag_share": MOST_LAG, "processor_share": MOST_PROCESSOR},

@@ -54,8 +54,10 @@ def traced_prompts(
             f"{path} has fewer than two requests", fix="use a longer trace", exit_code=WRONG_INPUT
         )
     requests.sort(key=lambda request: request[0][0])
+    prompts = _Traced(requests, salt)
     return Workload(
-        prompts=_Traced(requests, salt),
+        prompts=prompts,
+        renewed=prompts.renewed,
         source=f"{path.name}, the lengths of {len(requests)} requests",
         load=load_of([arrival for arrival, _ in requests], path.name),
     )
@@ -66,7 +68,8 @@ def declared_prompts(
 ) -> Workload:
     """`count` different prompts of one length."""
     requests: list[Traced] = [((0.0, input_tokens, output_tokens), {})] * count
-    return Workload(prompts=_Traced(requests, salt), source=source)
+    prompts = _Traced(requests, salt)
+    return Workload(prompts=prompts, renewed=prompts.renewed, source=source)
 
 
 class _Traced(Sequence[Prompt]):
@@ -78,6 +81,11 @@ class _Traced(Sequence[Prompt]):
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    def renewed(self, turn: int) -> _Traced:
+        """Prompts of the same lengths for another round, which share nothing with those of others:
+        a prefix cache would know them."""
+        return _Traced(self._requests, f"{self._salt} round {turn}")
 
     @overload
     def __getitem__(self, place: int) -> Prompt: ...

@@ -46,23 +46,45 @@ class Measured:
 
 @dataclass(slots=True, kw_only=True)
 class Measurement:
-    """The steps that have ended, the last of which may be incomplete."""
+    """The steps that have ended, the last of which may be incomplete. The rest is missing where it
+    was `interrupted` or `failed`."""
 
     measured: list[Measured] = field(default_factory=list)
-
-    @property
-    def interrupted(self) -> bool:
-        return any(each.interrupted for each in self.measured)
+    interrupted: bool = False
+    failed: CliError | None = None
 
 
 async def measure(
     doors: Mapping[str, Door], steps: Sequence[Step], workload: Workload, tell: Tell
 ) -> Measurement:
     """Takes the steps in their order; `tell` is called when one begins, with what grows while it
-    runs. One question over each protocol is asked before and not counted. Raises CliError where
-    that has no answer."""
-    found, asked = Measurement(), 0
-    warm = set[str]()
+    runs. One question over each protocol is asked before and not counted. Where that has no answer,
+    or Ctrl-C ends it, what was measured before is returned; without any, CliError or CancelledError
+    is raised."""
+    found = Measurement()
+    try:
+        await _take(doors, steps, workload, tell, found)
+    except asyncio.CancelledError:
+        if not found.measured:
+            raise
+        if (own := asyncio.current_task()) is not None:
+            own.uncancel()
+        found.interrupted = True
+    except CliError as error:
+        if not found.measured:
+            raise
+        found.failed = error
+    return found
+
+
+async def _take(
+    doors: Mapping[str, Door],
+    steps: Sequence[Step],
+    workload: Workload,
+    tell: Tell,
+    found: Measurement,
+) -> None:
+    asked, warm = 0, set[str]()
     for step in steps:
         door = doors[step.protocol]
         if step.protocol not in warm:
@@ -74,14 +96,13 @@ async def measure(
         asked += step.requests
         found.measured.append(_measured(step, run, watch.load))
         if run.interrupted:
+            found.interrupted = True
             break
-    return found
 
 
 async def _warm_up(door: Door, workload: Workload) -> None:
     """Connections, code and caches of the first question would be in its time."""
-    (prompt,) = workload.asked(1, after=len(workload.prompts) - 1)
-    said = ""
+    prompt, said = workload.first, ""
     async with door.client() as ask:
         for _ in range(FIRST_QUESTIONS):
             outcome = await ask(prompt)

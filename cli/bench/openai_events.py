@@ -33,23 +33,44 @@ def outcome_of(received: Received, *, sent_s: float, ended_s: float) -> Outcome:
         return failed(CUT, received.error)
     events, done = _events(received.parts)
     for _, event in events:
-        if "error" in event:
+        if event.get("error") is not None:
             return failed(IN_STREAM, message_of(event))
     if not done:
         return failed(CUT, f"the stream ended without {DONE}")
-    pieces = [(at_s, piece_of(event)) for at_s, event in events]
-    moments = [at_s for at_s, piece in pieces if piece.text]
+    try:
+        return _answered(events, sent_s) or failed(NO_TEXT, "the stream ended without any text")
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return failed(IN_STREAM, "an event is not one of OpenAI's API")
+
+
+def _answered(events: Sequence[tuple[float, dict[str, Any]]], sent_s: float) -> Answered | None:
+    moments = [at_s for at_s, event in events if piece_of(event).text or _calls_tools(event)]
+    input_tokens, output_tokens = (
+        _count(events, key) for key in ("prompt_tokens", "completion_tokens")
+    )
     if not moments:
-        return failed(NO_TEXT, "the stream ended without any text")
-    counts = [piece.tokens for _, piece in pieces if piece.tokens is not None]
-    prompts = [event["usage"].get("prompt_tokens") for _, event in events if event.get("usage")]
+        return None
     return Answered(
         sent_s=sent_s,
         first_s=moments[0],
         last_s=moments[-1],
-        output_tokens=counts[-1] if counts else len(moments),
-        input_tokens=prompts[-1] if prompts else None,
+        output_tokens=len(moments) if output_tokens is None else output_tokens,
+        input_tokens=input_tokens,
     )
+
+
+def _calls_tools(event: dict[str, Any]) -> bool:
+    """Whether the model has written a part of a call, of which an answer may wholly consist."""
+    return any(
+        (choice.get("delta") or {}).get("tool_calls") for choice in event.get("choices") or ()
+    )
+
+
+def _count(events: Sequence[tuple[float, dict[str, Any]]], key: str) -> int | None:
+    """The engine's last count of tokens."""
+    counts = [usage.get(key) for _, event in events if (usage := event.get("usage"))]
+    known = [int(count) for count in counts if count is not None]
+    return known[-1] if known else None
 
 
 def _events(
@@ -64,9 +85,12 @@ def _events(
         if data == DONE:
             return events, True
         try:
-            events.append((at_s, json.loads(data)))
-        except ValueError:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
             return [(at_s, {"error": f"an invalid event: {data[:80]!r}"})], False
+        events.append((at_s, event))
     return events, False
 
 

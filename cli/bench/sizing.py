@@ -33,6 +33,8 @@ def sizing_of(
     found = _load(workload, measured, goal)
     if found is None:
         return None
+    if isinstance(found, str):
+        return {"sentence": found}
     load, of_load = found
     try:
         inputs = load_inputs_without_certificate(
@@ -49,10 +51,13 @@ def sizing_of(
 
 
 def within(goal: LatencyGoal | None, measured: Measured) -> bool | None:
-    """Whether TTFT and TPOT at p95 met the goal; None without a goal or an answer."""
+    """Whether all requests were answered, with TTFT and TPOT at p95 within the goal; None without a
+    goal, or where nothing can be compared with it."""
     figures = measured.figures
-    if goal is None or figures.ttft_ms is None:
+    if goal is None or (goal.ttft_p95_ms is None and goal.tpot_p95_ms is None):
         return None
+    if figures.errors:
+        return False
     times = [(goal.ttft_p95_ms, figures.ttft_ms), (goal.tpot_p95_ms, figures.tpot_ms)]
     compared = [seen.p95 <= most for most, seen in times if most is not None and seen is not None]
     return all(compared) if compared else None
@@ -60,8 +65,8 @@ def within(goal: LatencyGoal | None, measured: Measured) -> bool | None:
 
 def _load(
     workload: Workload, measured: Sequence[Measured], goal: LatencyGoal | None
-) -> tuple[dict[str, Any], str] | None:
-    """The load as a model file writes it, and in words."""
+) -> tuple[dict[str, Any], str] | str | None:
+    """The load as a model file writes it, and in words; or why it is unknown."""
     if workload.load is not None:
         traced = workload.load
         return (
@@ -71,21 +76,28 @@ def _load(
     answered = [each for each in measured if each.figures.answered]
     if not answered:
         return None
-    met = [each for each in answered if within(goal, each)]
-    most = max(met or answered, key=lambda each: each.figures.requests_per_s)
+    whole = [each for each in answered if not each.figures.errors]
+    met = [each for each in whole if within(goal, each)]
+    most = max(met or whole or answered, key=lambda each: each.figures.requests_per_s)
     figures = most.figures
+    if figures.input_tokens is None or figures.output_tokens is None:
+        return "There is nothing to size for: the engine did not count the tokens of the prompts"
     input_tokens, output_tokens = (
-        max(1, round(tokens or 1)) for tokens in (figures.input_tokens, figures.output_tokens)
-    )
-    why = (
-        "within its goal" if met else "at all" if within(goal, most) is None else "beyond its goal"
+        max(1, round(tokens)) for tokens in (figures.input_tokens, figures.output_tokens)
     )
     return (
         _written(figures.requests_per_s, _same(input_tokens), _same(output_tokens)),
         f"{figures.requests_per_s:.3g} requests/s of {input_tokens:,} + {output_tokens:,} tokens"
-        f" (the most it served {why}: {counted(most.step.clients, 'client')} over"
+        f" (the most it served {_how(goal, most)}: {counted(most.step.clients, 'client')} over"
         f" {PROTOCOL_NAMES[most.step.protocol]})",
     )
+
+
+def _how(goal: LatencyGoal | None, most: Measured) -> str:
+    if most.figures.errors:
+        return "among errors"
+    met = within(goal, most)
+    return "at all" if met is None else "within its goal" if met else "beyond its goal"
 
 
 def _written(requests_per_s: float, *lengths: Lengths) -> dict[str, Any]:

@@ -3,7 +3,7 @@ load's lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,23 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """`source` says where the prompts come from; `load` is a trace's own rate and lengths."""
+    """`source` says where the prompts come from; `load` is a trace's own rate and lengths.
+    `renewed` makes other prompts of the same lengths for each round after the first."""
 
     prompts: Sequence[Prompt]
     source: str
     load: Load | None = None
+    renewed: Callable[[int], Sequence[Prompt]] | None = None
 
     def asked(self, requests: int, *, after: int) -> Iterator[Prompt]:
-        """The prompts in turn, from the one after so many others."""
+        """The prompts in turn, from the one after so many others, in as many rounds as needed."""
         for place in range(after, after + requests):
-            yield self.prompts[place % len(self.prompts)]
+            turn, number = divmod(place, len(self.prompts))
+            prompts = self.renewed(turn) if self.renewed and turn else self.prompts
+            yield prompts[number]
+
+    @property
+    def first(self) -> Prompt:
+        """The question that is asked before and not counted: the last prompt, of round -1."""
+        (prompt,) = self.asked(1, after=-1)
+        return prompt

@@ -116,13 +116,15 @@ def bench(
             exit_code=WRONG_INPUT,
         )
     environment = find(stack)
+    clients = [int(each) for each in concurrency.split(",")]
+    _must_all_ask(clients, requests)
     with lifecycle_of(environment).asked() as applied:
         known = known_model(applied, model)
         planned = _planned(environment, known.name)
         steps = [
             Step(protocol=each, clients=count, requests=requests or max(8, 2 * count))
             for each in _protocols(known, protocol)
-            for count in map(int, concurrency.split(","))
+            for count in clients
         ]
         if prompts is not None:
             workload = read_prompts(prompts, max_tokens=max_tokens)
@@ -130,17 +132,29 @@ def bench(
             workload = _made(trace, unit, known, planned, steps)
         found = _measure(applied, known, steps, workload, timeout)
     document = _document(environment, applied, known, planned, workload, found=found)
-    if png is not None and found.measured:
-        draw_bench(document, png)
-        say(f"picture: {png}")
     if json:
         write_json(document)
     else:
         print_tables(bench_table(document))
+    if png is not None and found.measured:  # after the figures: they are not lost if it fails
+        draw_bench(document, png)
+        say(f"picture: {png}")
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if found.failed is not None:
+        raise found.failed
     if not any(each.figures.answered for each in found.measured):
         raise typer.Exit(FAILED)
+
+
+def _must_all_ask(clients: Sequence[int], requests: int | None) -> None:
+    """A step of more clients than requests would be called after clients that never asked."""
+    if requests is not None and requests < max(clients):
+        raise CliError(
+            f"--requests {requests}: {requests} of {max(clients)} clients would ask",
+            fix=f"use --requests {max(clients)} or more, or --concurrency up to {requests}",
+            exit_code=WRONG_INPUT,
+        )
 
 
 def _protocols(model: AppliedModel, chosen: Protocol | None) -> Sequence[str]:
@@ -176,7 +190,7 @@ def _made(
     return declared_prompts(
         input_tokens,
         output_tokens,
-        count=sum(step.requests for step in steps) + 1,  # the first question is not counted
+        count=sum(step.requests for step in steps),
         source=f"made prompts, {input_tokens:,} + {output_tokens:,} tokens {whose}",
         salt=salt,
     )

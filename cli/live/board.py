@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -57,11 +57,13 @@ class Board:
     def phase(self, phase: Phase, line: str) -> Iterator[None]:
         """Shows the phase, and keeps its duration if it does not fail."""
         with self._lock:
-            around, self._phase = self._phase, phase
-            self._ready = self._changes = 0
-        self._adapt()
-        self._now_view().begin(line)
-        try:
+            around = self._phase
+        try:  # before anything else: Ctrl-C may come at any moment
+            with self._lock:
+                self._phase = phase
+                self._ready = self._changes = 0
+            self._adapt()
+            self._now_view().begin(line)
             yield
             self._measured[phase.key] = self.clock() - phase.since_s
         finally:
@@ -74,13 +76,13 @@ class Board:
     def wait(self, what: Callable[[], str]) -> Iterator[None]:
         """Shows what is waited for while that lasts."""
         wait = Wait(what=what, since_s=self.clock())
-        with self._lock:
-            self._waits.append(wait)
-        self._adapt()
         try:
+            with self._lock:
+                self._waits.append(wait)
+            self._adapt()
             yield
         finally:
-            with self._lock:
+            with self._lock, suppress(ValueError):  # Ctrl-C may have come before it was there
                 self._waits.remove(wait)
             self._adapt()
 
@@ -188,7 +190,10 @@ class Board:
         while not ended.wait(LOOK_S):
             with self._showing:
                 if not ended.is_set():
-                    self.look()
+                    with suppress(
+                        Exception
+                    ):  # it is drawn the next time, and nothing depends on it
+                        self.look()
 
     def _stop(self) -> None:
         self._ended.set()

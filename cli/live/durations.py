@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from cli.live.work import BUILDING
+
 SHIPPED = Path(__file__).with_name("shipped_durations.json")
 FILE = "durations.json"  # in the cache
 KEPT = 300  # the oldest are forgotten
@@ -55,7 +57,16 @@ class Durations:
     @cached_property
     def _shipped(self) -> Mapping[str, float]:
         tables = json.loads(self._shipped_file.read_text())
-        return {key: took_s for table in tables for key, took_s in table["seconds"].items()}
+        found = {key: took_s for table in tables for key, took_s in table["seconds"].items()}
+        return _of_builds() | found
+
+
+def _of_builds() -> dict[str, float]:
+    """The pins have how long builds take (`build_s`)."""
+    from toolchain.pins import tool_pins  # noqa: PLC0415  (most commands expect nothing)
+
+    pins = tool_pins().items()
+    return {f"{name} {BUILDING}": pin.module.build_s for name, pin in pins if pin.module}
 
 
 def _read(file: Path) -> dict[str, float]:

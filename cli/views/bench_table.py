@@ -61,7 +61,12 @@ def _row(step: Document, goal: Document) -> Iterator[str | Text]:
     yield _times(step["tpot_ms"], ",.1f", goal["tpot_p95_ms"])
     yield f"{step['requests_per_s']:,.2f}"
     yield f"{step['output_tokens_per_s']:,.1f}"
-    yield str(sum(step["errors"].values()) or "")
+    yield _errors(sum(step["errors"].values()), within_goal=step["within_goal"])
+
+
+def _errors(count: int, *, within_goal: bool | None) -> Text:
+    misses = count > 0 and within_goal is False
+    return Text(f"{count or ''}" + ("!" if misses else ""), "red" if misses else "")
 
 
 def _times(found: Mapping[str, float] | None, form: str, most_p95: float | None) -> Text:

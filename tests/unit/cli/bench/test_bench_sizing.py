@@ -27,20 +27,28 @@ def times(p95: float) -> Percentiles:
     return Percentiles(p50=p95 / 2, p95=p95, p99=2 * p95, mean=p95 / 2)
 
 
-def seen(clients: int, requests_per_s: float, *, ttft: float = 500, tpot: float = 50) -> Measured:
+def seen(
+    clients: int,
+    requests_per_s: float,
+    *,
+    ttft: float = 500,
+    tpot: float = 50,
+    errors: int = 0,
+    input_tokens: float | None = 200.4,
+) -> Measured:
     return Measured(
         step=Step(protocol="grpc", clients=clients, requests=10),
         figures=Figures(
             requests=10,
-            answered=10 if requests_per_s else 0,
-            errors={},
-            said={},
+            answered=10 - errors if requests_per_s else 0,
+            errors={"HTTP 429": errors} if errors else {},
+            said={"HTTP 429": "too many"} if errors else {},
             seconds=1.0,
             ttft_ms=times(ttft),
             tpot_ms=times(tpot),
             requests_per_s=requests_per_s,
             output_tokens_per_s=100 * requests_per_s,
-            input_tokens=200.4,
+            input_tokens=input_tokens,
             output_tokens=100.0,
         ),
         client=ClientLoad(lag_ms=None, processor=0.1),
@@ -77,6 +85,14 @@ def test_a_load_that_never_met_the_goal_is_called_so() -> None:
     found = sized("aws", "llama-3-1-8b", seen(1, 3, ttft=2000), seen(8, 30, ttft=3000))
     assert "30 requests/s" in found["sentence"]
     assert "(the most it served beyond its goal: 8 clients" in found["sentence"]
+
+
+def test_a_step_with_errors_is_bought_for_only_where_there_is_no_other() -> None:
+    refusing = seen(32, 90, errors=9)
+    assert sized("aws", "llama-3-1-8b", seen(1, 3), refusing)["load"]["requests_per_s"] == 3
+    slow = sized("aws", "llama-3-1-8b", seen(1, 3, ttft=2000), refusing)
+    assert "beyond its goal: 1 client" in slow["sentence"]
+    assert "among errors: 32 clients" in sized("aws", "llama-3-1-8b", refusing)["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -126,3 +142,15 @@ def test_without_an_answer_there_is_nothing_to_size() -> None:
 )
 def test_a_goal_is_met_at_p95(goal: LatencyGoal | None, met: bool | None) -> None:
     assert within(goal, seen(1, 3)) is met
+
+
+def test_prompts_of_an_unknown_length_are_no_load_of_one_token() -> None:
+    found = sized("aws", "llama-3-1-8b", seen(8, 30, input_tokens=None))
+    assert set(found) == {"sentence"}
+    assert "did not count the tokens of the prompts" in found["sentence"]
+
+
+@pytest.mark.parametrize("answers_per_s", [0, 3], ids=["no answer", "one answer"])
+def test_errors_miss_a_goal(answers_per_s: float) -> None:
+    assert within(GOAL, seen(64, answers_per_s, errors=9)) is False
+    assert within(None, seen(64, answers_per_s, errors=9)) is None

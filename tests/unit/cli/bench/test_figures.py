@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.bench.client_watch import MOST_LAG, MOST_PROCESSOR, ClientLoad, bottleneck
+from cli.bench.client_watch import (
+    MOST_LAG,
+    MOST_PROCESSOR,
+    PERIOD_S,
+    TIMER_S,
+    ClientLoad,
+    ClientWatch,
+    bottleneck,
+)
 from cli.bench.figures import Percentiles, figures_of, percentiles
 from cli.bench.outcome import Answered, Failed
 
@@ -79,6 +89,32 @@ def test_the_order_of_requests_and_the_clocks_zero_change_nothing(
 
 def client(lag: float, processor: float) -> ClientLoad:
     return ClientLoad(lag_ms=Percentiles(p50=0.0, p95=lag, p99=lag, mean=lag), processor=processor)
+
+
+async def test_all_moments_of_a_block_of_the_loop_are_late() -> None:
+    """A clock on which every moment comes in time but for one, a second late."""
+    sleeps = 101
+    moments = [0.0]
+    for sleep in range(sleeps):
+        took_s = PERIOD_S + TIMER_S + (1.0 if sleep == 50 else 0.0)
+        moments += [moments[-1], moments[-1] + took_s]
+    clock, used = iter(moments), asyncio.Event()
+
+    def now_s() -> float:
+        try:
+            return next(clock)
+        except StopIteration:
+            used.set()
+            return moments[-1]
+
+    async with ClientWatch(now_s) as watch:
+        await used.wait()
+    lag_ms = watch.load.lag_ms
+    assert lag_ms is not None
+    assert lag_ms.p50 == pytest.approx(0)  # the loop was blocked for a third of the time
+    assert lag_ms.p95 > 700
+    figures = figures_of([answered(0.0, 0.5, 1.0, 2)])
+    assert "late at p95" in bottleneck(watch.load, figures)
 
 
 def test_a_full_processor_or_a_late_loop_is_named_with_its_figure_and_its_limit() -> None:

@@ -22,18 +22,24 @@ WORKLOAD = Workload(
 
 class Counter:
     """A door whose clients answer at once, but for those prompts (by number) that `fail`, and that
-    `stop` the measurement as Ctrl-C does and never answer."""
+    `stop` the measurement as Ctrl-C does and never answer. With `stop_connecting` a client does so
+    before it has a connection."""
 
-    def __init__(self, *, fail: Sequence[int] = (), stop: Sequence[int] = ()) -> None:
+    def __init__(
+        self, *, fail: Sequence[int] = (), stop: Sequence[int] = (), stop_connecting: bool = False
+    ) -> None:
         self.asked: list[int] = []
         self.clients = self.most = self.in_flight = 0
         self.closed = False
         self.main: asyncio.Task[Measurement]
-        self._fail, self._stop = fail, stop
+        self._fail, self._stop, self._stop_connecting = fail, stop, stop_connecting
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Ask]:
         self.clients += 1
+        if self._stop_connecting:
+            self.main.cancel()
+            await asyncio.Event().wait()
         yield self._ask
 
     async def close(self) -> None:
@@ -64,9 +70,8 @@ def measured(door: Counter, *steps: Step) -> Measurement:
 
 def stopped(door: Counter, *steps: Step) -> Measurement:
     async def main() -> Measurement:
-        door.main = asyncio.create_task(
-            measure({"http": door}, steps, WORKLOAD, lambda _step, _run: None)
-        )
+        doors = {"http": Counter(), steps[-1].protocol: door}
+        door.main = asyncio.create_task(measure(doors, steps, WORKLOAD, lambda _step, _run: None))
         return await door.main
 
     return asyncio.run(main())
@@ -122,6 +127,25 @@ def test_ctrl_c_ends_it_with_what_was_measured_so_far() -> None:
     # All that were asked have ended, but for those in flight.
     assert 3 + last.figures.requests + last.dropped + 1 == len(door.asked)
     assert 1 <= last.dropped <= 2
+
+
+def test_what_was_measured_is_kept_when_another_protocol_never_answers() -> None:
+    doors = {"http": Counter(), "grpc": Counter(fail=(99,))}
+    steps = [step(1, 2), step(1, 2, "grpc")]
+    found = run_measurement(doors, steps, WORKLOAD, lambda _step, _run: None)
+    assert [each.figures.answered for each in found.measured] == [2]
+    assert found.failed is not None
+    assert "HTTP 503: busy" in found.failed.message
+    assert not found.interrupted
+
+
+@pytest.mark.parametrize(
+    "door", [Counter(stop=(99,)), Counter(stop_connecting=True)], ids=["first", "connecting"]
+)
+def test_ctrl_c_between_two_steps_keeps_those_before(door: Counter) -> None:
+    found = stopped(door, step(1, 2), step(1, 2, "grpc"))
+    assert found.interrupted
+    assert [each.figures.answered for each in found.measured] == [2]
 
 
 def test_ctrl_c_before_anything_was_measured_is_an_interruption() -> None:

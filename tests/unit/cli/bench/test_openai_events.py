@@ -84,6 +84,8 @@ def test_wherever_the_stream_is_divided_the_same_was_said(cuts: list[int]) -> No
             "no memory",
         ),
         (read((1.0, event("{not json"))), IN_STREAM, "an invalid event"),
+        (read((1.0, event("5"))), IN_STREAM, "an invalid event: '5'"),
+        (read((1.0, event({"choices": 5}) + event("[DONE]"))), IN_STREAM, "is not one of OpenAI's"),
         (read((1.0, event(chat(None)) + event("[DONE]"))), NO_TEXT, "without any text"),
     ],
 )
@@ -92,3 +94,29 @@ def test_an_error_has_a_kind_and_what_was_said(outcome: Outcome, kind: str, said
     assert outcome.kind == kind
     assert said in outcome.said
     assert (outcome.sent_s, outcome.ended_s) == (SENT_S, ENDED_S)
+
+
+def test_an_error_that_is_null_is_none() -> None:
+    outcome = read((1.0, event(chat("a") | {"error": None}) + event("[DONE]")))
+    assert isinstance(outcome, Answered)
+
+
+def test_an_answer_may_be_nothing_but_calls_of_tools() -> None:
+    call = chat(None, tool_calls=[{"index": 0, "function": {"arguments": "{"}}])
+    outcome = read((1.0, event(chat(None))), (2.0, event(call)), (3.0, event(USAGE) + ANSWER[-1]))
+    assert isinstance(outcome, Answered)
+    assert (outcome.first_s, outcome.output_tokens) == (2.0, 7)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+EVENT_KEYS = ("choices", "usage", "delta", "text", "content", "tool_calls", "completion_tokens")
+
+
+@given(st.lists(JSON | st.dictionaries(st.sampled_from(EVENT_KEYS), JSON), max_size=3))
+def test_whatever_a_server_sends_is_an_answer_or_a_failure(sent: list[Any]) -> None:
+    parts = [(1.0, event(json.dumps(each))) for each in sent]
+    assert isinstance(read(*parts, (2.0, event("[DONE]"))), Answered | Failed)

@@ -166,6 +166,20 @@ def test_a_trace_of_one_request_has_no_rate(write: Write) -> None:
     assert "fewer than two requests" in refusal(lambda: traced(path)).message
 
 
+@pytest.mark.parametrize("keys", [{}, {"session": "a7"}, {"hash_ids": [5]}])
+def test_a_trace_that_is_asked_again_is_asked_with_other_words(
+    write: Write, keys: dict[str, Any]
+) -> None:
+    read = traced(write("trace.jsonl", *[request(input_length=600, **keys)] * 10))
+    asked = [read.first, *read.asked(24, after=0)]
+    beginnings = {prompt.text[:200] for prompt in asked}
+    assert len(beginnings) == (25 if not keys else 4)  # what shares a beginning, in each round
+    assert {len(prompt.text.split()) for prompt in asked} == {600}
+    assert [prompt.text for prompt in read.asked(3, after=9)] == [
+        prompt.text for prompt in asked[10:13]
+    ]
+
+
 def test_made_prompts_differ_and_have_their_length() -> None:
     made, other = (
         declared_prompts(30, 7, count=20, source="made", salt=salt).prompts for salt in "ab"

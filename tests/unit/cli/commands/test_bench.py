@@ -22,7 +22,8 @@ COMPLETIONS = "POST /v1/completions"
 @pytest.fixture
 def gateway(copied: Path, serve: Serve) -> Any:
     """A gateway that answers all OpenAI requests, of an environment whose files have smollm2."""
-    server = serve({CHAT: (200, ANSWER), COMPLETIONS: (200, ANSWER)})
+    counted = ANSWER.replace(b'"usage": {', b'"usage": {"prompt_tokens": 5, ')
+    server = serve({CHAT: (200, counted), COMPLETIONS: (200, counted)})
     host, _, port = server.address.removeprefix("http://").partition(":")
     put_plan(copied, plan_document(gateway=f"{host}:{port}"))
     return server
@@ -106,6 +107,26 @@ def test_a_model_without_a_whole_answer_is_refused_with_the_kind_of_error(
     assert "fix: slipway status" in refused.stderr
 
 
+def test_figures_are_shown_before_the_reason_why_others_are_missing(gateway: Any) -> None:
+    """The gateway speaks no gRPC."""
+    done = bench("small", "--concurrency", "1", "--requests", "2", "--timeout-s", "5", "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    validate(found, "bench")
+    assert [(step["protocol"], step["answered"]) for step in found["steps"]] == [("http", 2)]
+    assert "first questions had no answer; the last: gRPC" in found["failed"]
+    assert found["failed"] in done.stderr
+
+
+def test_a_full_disk_costs_the_picture_and_no_figures(gateway: Any, tmp_path: Path) -> None:
+    picture = tmp_path / "bench.png"
+    picture.symlink_to("/dev/full")
+    steps = ("--protocol", "http", "--concurrency", "2", "--requests", "2")
+    done = bench("small", *steps, "--png", str(picture), "--json")
+    assert done.exit_code != 0
+    assert json.loads(done.stdout)["steps"][0]["answered"] == 2
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "many", "1,0", "", "901", "1.5"])
 def test_a_number_of_clients_that_is_none_is_refused_before_anything_is_asked(number: str) -> None:
     done = bench("smollm2", f"--concurrency={number}")
@@ -123,6 +144,10 @@ def test_a_number_of_clients_that_is_none_is_refused_before_anything_is_asked(nu
         (["--trace", "long.jsonl"], ["more than the 2,048 of smollm2", "fix: use a trace"]),
         (["--trace", "x", "--prompts", "y"], ["cannot be combined", "fix: leave out one"]),
         (["--protocol", "grpc"], ["does not speak Triton's protocol", "fix: leave out --protocol"]),
+        (
+            ["--requests", "5"],
+            ["5 of 32 clients would ask", "fix: use --requests 32 or more, or --concurrency up"],
+        ),
         (["--png", "picture.jpg"], ["is not the name of a PNG file", "fix: use a file name"]),
     ],
 )
