@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from cli.ui.proxy.allowed import is_allowed
 from cli.ui.proxy.rights import own_answer
 
 LONGEST_BODY = 1_000_000  # bytes: the IDs of all jobs
+NOBODY_WAITS = 499  # as nginx calls it; nobody reads it
 
 # Nothing else passes: no cookie, no token of the browser's, no upgrade to another protocol.
 _SENT_ON = frozenset(
@@ -78,15 +80,36 @@ class Forward:
             content=asked or None,
         )
         try:
-            answer = await self._client.send(sent, stream=True)
+            answer = await self._while_visited(request, sent)
         except httpx.HTTPError as error:
             text = f"{name} does not answer: {error or type(error).__name__}\n"
             return PlainTextResponse(text, status_code=502)
+        if answer is None:
+            return Response(status_code=NOBODY_WAITS)
         return StreamingResponse(
             _body(answer),
             status_code=answer.status_code,
             headers=_sent_back(answer.headers),
         )
+
+    async def _while_visited(self, request: Request, sent: httpx.Request) -> httpx.Response | None:
+        """The answer, whose headers may take minutes (a page waits for changes); None where the
+        visitor leaves first, which ends the request: servers allow an address few connections.
+        Raises httpx.HTTPError."""
+        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
+        leaving = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return await sending if sending.done() else None
+        finally:
+            for each in (sending, leaving):
+                each.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Returns when the visitor has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _asked(request: Request) -> bytes:
