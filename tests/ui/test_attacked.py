@@ -13,6 +13,7 @@ from cli.ui.origins import PROXIED
 from tests.ui.attacks import REFUSED
 from tests.ui.fake_platform import METHODS, TOKEN
 from tests.ui.served_page import ServedPage, served
+from tests.waiting import HANG_S
 
 SCRIPT = "<script>alert(1)</script>"
 EVERYWHERE = ("", *PROXIED)
@@ -306,6 +307,7 @@ def test_what_another_site_embeds_is_refused(page: ServedPage, front: httpx.Clie
         {"max_tokens": "many"},
         {"max_tokens": "99999"},
         {"max_tokens": "٣"},
+        {"max_tokens": "9" * 5_000},
     ],
 )
 def test_a_wrong_question_reaches_no_model(
@@ -322,6 +324,66 @@ def test_a_form_of_any_length_is_not_read(page: ServedPage, front: httpx.Client)
     own = {"Origin": page.origin("").url}
     answer = front.post("/chat", data={"prompt": "x" * 500_000}, headers=own)
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("lengths", [{}, {"Content-Length": "5"}], ids=["chunked", "both"])
+@pytest.mark.parametrize(
+    ("upstream", "path", "length"),
+    [
+        ("", "/chat", 400_001),
+        ("nomad", "/v1/jobs/statuses", 1_000_001),
+        ("consul", "/v1/internal/acl/authorize", 1_000_001),
+    ],
+)
+def test_a_body_of_an_unknown_length_is_read_up_to_a_limit(
+    page: ServedPage, upstream: str, path: str, length: int, lengths: dict[str, str]
+) -> None:
+    with page.visitor(upstream) as visitor:
+        fields = {
+            **lengths,
+            "Host": page.origin(upstream).host,
+            "Origin": page.origin(upstream).url,
+            "Cookie": visitor.headers["Cookie"],
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Transfer-Encoding": "chunked",
+        }
+        page.platform.seen.clear()
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        with socket.create_connection(("127.0.0.1", page.port)) as connection:
+            connection.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n{length:x}\r\n".encode())
+            connection.sendall(b"x" * length)  # and no end
+            connection.settimeout(HANG_S)
+            assert connection.recv(200).split()[1] in {b"400", b"413"}
+    assert page.platform.seen == []
+
+
+@pytest.mark.parametrize(
+    "asked", [{"Access": ["read"], "Resource": "node"}, {"Access": "read", "Resource": {}}]
+)
+def test_a_question_about_rights_of_wrong_types_is_denied(
+    page: ServedPage, asked: dict[str, object]
+) -> None:
+    own = {"Origin": page.origin("consul").url}
+    with page.visitor("consul") as visitor:
+        answer = visitor.post("/v1/internal/acl/authorize", json=[asked], headers=own)
+    assert answer.json() == [{**asked, "Allow": False}]
+
+
+def test_a_deep_question_about_rights_is_no_question(page: ServedPage) -> None:
+    own = {"Origin": page.origin("consul").url}
+    with page.visitor("consul") as visitor:
+        answer = visitor.post("/v1/internal/acl/authorize", content="[" * 100_000, headers=own)
+    assert answer.json() == []
+
+
+def test_a_query_that_is_no_part_of_an_address_is_refused(page: ServedPage) -> None:
+    with page.visitor("nomad") as visitor:
+        page.platform.seen.clear()
+        answer = as_it_is(
+            page.port, "/v1/jobs?a=#b", visitor.headers["Host"], visitor.headers["Cookie"]
+        )
+    assert answer.split()[1] == b"400"
+    assert page.platform.seen == []
 
 
 def test_a_question_is_answered_as_events_and_as_a_page(

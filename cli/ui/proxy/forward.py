@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cli.ui.body import TooLongError, body_within
 from cli.ui.proxy.allowed import is_allowed
 from cli.ui.proxy.rights import own_answer
 
@@ -62,17 +63,27 @@ class Forward:
     async def _answer(self, request: Request) -> Response:
         raw_path = request.scope["raw_path"].decode("ascii", "replace")
         name = self._upstream.capitalize()
-        asked = await _asked(request)
+        try:
+            asked = await body_within(request, LONGEST_BODY) if request.method == "POST" else b""
+        except TooLongError:
+            return PlainTextResponse("The question is too long.\n", status_code=413)
         own = own_answer(self._upstream, request.scope["path"], asked)
         if own is not None:
             return JSONResponse(own)
         if not is_allowed(self._upstream, request.method, raw_path):
             text = f"{request.method} {raw_path} is not sent on to {name}: this page only reads.\n"
             return PlainTextResponse(text, status_code=403)
-        query = request.scope["query_string"].decode("ascii", "replace")
+        return await self._sent_on(request, raw_path, asked)
+
+    async def _sent_on(self, request: Request, raw_path: str, asked: bytes) -> Response:
+        name = self._upstream.capitalize()
+        try:
+            place = _place(raw_path, request.scope["query_string"])
+        except httpx.InvalidURL as error:
+            return PlainTextResponse(f"This is no address: {error}\n", status_code=400)
         sent = self._client.build_request(
             request.method,
-            httpx.URL(raw_path, query=query.encode()) if query else raw_path,
+            place,
             headers={
                 **{key: value for key, value in request.headers.items() if key in _SENT_ON},
                 **self._authorization(),
@@ -112,12 +123,11 @@ async def _left(request: Request) -> None:
         pass
 
 
-async def _asked(request: Request) -> bytes:
-    """The body of the few requests that may have one."""
-    if request.method != "POST":
-        return b""
-    length = request.headers.get("content-length", "0")
-    return await request.body() if length.isdigit() and int(length) <= LONGEST_BODY else b""
+def _place(raw_path: str, query: bytes) -> httpx.URL:
+    """Raises httpx.InvalidURL."""
+    if not query:
+        return httpx.URL(raw_path)
+    return httpx.URL(raw_path, query=query.decode("ascii", "replace").encode())
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
