@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cli.ui.origins import Origin
+from cli.ui.origins import COOKIE, Origin
 
 TOKEN_BYTES = 32
 ENTER = "/enter"
@@ -52,7 +52,7 @@ class Sessions:
 
     def of(self, cookies: Mapping[str, str], origin: Origin) -> Session | None:
         """The session of a request to an origin; None without one there."""
-        session = self._sessions.get(cookies.get(origin.cookie, ""))
+        session = self._sessions.get(cookies.get(COOKIE, ""))
         return session if session is not None and session.origin == origin else None
 
 

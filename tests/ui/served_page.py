@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
@@ -29,15 +30,23 @@ class ServedPage:
     platform: FakePlatform
     environment: Environment
     sessions: Sessions
+    origins: Mapping[str, Origin]
     port: int
     address: str  # with the token
 
     @property
     def url(self) -> str:
+        """For clients that name the host themselves, since only browsers resolve it."""
         return f"http://127.0.0.1:{self.port}"
 
+    def get(self, path: str, method: str = "GET", **asked: Any) -> httpx.Response:
+        """The page's answer to a visitor without a session."""
+        headers = {"Host": self.origin("").host}
+        with httpx.Client(base_url=self.url, headers=headers, trust_env=False) as client:
+            return client.request(method, path, **asked)
+
     def origin(self, upstream: str) -> Origin:
-        return next(each for each in origins(self.port).values() if each.upstream == upstream)
+        return next(each for each in self.origins.values() if each.upstream == upstream)
 
     def another_address(self, upstream: str = "") -> str:
         """One more address with a token, as if the command had been started again."""
@@ -94,6 +103,7 @@ def served_by(
             platform=platform,
             environment=environment,
             sessions=sessions,
+            origins=named,
             port=port,
             address=first_address(named, sessions),
         )
