@@ -39,7 +39,7 @@ from cli.ui.live import Latest, Observes, events
 from cli.ui.origins import Origin
 from cli.ui.proxy.clients import CONNECT_TIMEOUT_S, clients_of
 from cli.ui.proxy.forward import Forward
-from cli.ui.session import ENTER, Session, Sessions
+from cli.ui.session import ENTER, WAY_ON_S, Session, Sessions
 
 STATIC = Path(__file__).with_name("static")
 LONGEST_FILTER = 100
@@ -100,7 +100,7 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
             return HTMLResponse(rendering.no_page(lack), status_code=502)
         origin = next(each for each in site.origins.values() if each.upstream == name)
         query = {
-            "token": site.sessions.token_for(origin),
+            "token": site.sessions.token_for(origin, WAY_ON_S),
             "to": within(request.query_params.get("to", FIRST_PAGES[name])),
         }
         return RedirectResponse(f"{origin.url}{ENTER}?{urlencode(query)}", status_code=303)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +26,22 @@ from tests.ui.fake_platform import FakePlatform, running
 from tests.waiting import HANG_S, until
 
 
+@dataclass
+class Clock:
+    """The sessions' one, which a test puts forward."""
+
+    ahead_s: float = 0.0
+
+    def now_s(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServedPage:
     platform: FakePlatform
     environment: Environment
     sessions: Sessions
+    clock: Clock
     origins: Mapping[str, Origin]
     port: int
     address: str  # with the token
@@ -84,7 +96,8 @@ def served_by(
     """With another observer than the command's, if one is given."""
     sockets = listen(None)
     port = sockets[0].getsockname()[1]
-    sessions, named = Sessions(), origins(port)
+    clock, named = Clock(), origins(port)
+    sessions = Sessions(now_s=clock.now_s)
     observer = observer or Observer(environment=environment, applied=platform.applied, fixes=HERE)
     site = Site(
         environment=environment,
@@ -103,6 +116,7 @@ def served_by(
             platform=platform,
             environment=environment,
             sessions=sessions,
+            clock=clock,
             origins=named,
             port=port,
             address=first_address(named, sessions),

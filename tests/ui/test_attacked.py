@@ -418,6 +418,17 @@ def test_the_way_to_another_page_has_a_token_for_it(page: ServedPage, front: htt
         assert entered.status_code == 200
 
 
+def test_the_way_to_another_page_is_open_for_a_minute(
+    page: ServedPage, front: httpx.Client
+) -> None:
+    printed = page.another_address()
+    address = httpx.URL(front.get("/open/nomad", follow_redirects=False).headers["location"])
+    page.clock.ahead_s += 61
+    late = front.get("/enter", params=address.params, headers={"Host": page.origin("nomad").host})
+    assert late.status_code == 401
+    assert page.get(printed).status_code == 200
+
+
 def test_a_build_without_pages_says_so(front: httpx.Client) -> None:
     answer = front.get("/open/prometheus", follow_redirects=False)
     assert answer.status_code == 502

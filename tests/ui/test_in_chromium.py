@@ -241,6 +241,27 @@ def test_what_a_person_opened_stays_open_while_it_changes(
         assert shown.page.eval_on_selector("#endpoints details", "each => each.open")
 
 
+def test_a_tab_that_nobody_looks_at_holds_no_connection(browser: Browser, page: ServedPage) -> None:
+    page.platform.broken = {"model-0002"}
+    with tab(browser, page, "/?name=model-0001") as shown:
+        with shown.page.expect_event("requestfailed", lambda each: "/events" in each.url):
+            look(shown.page, "hidden")
+        page.platform.broken = {"model-0001", "model-0002"}
+        look(shown.page, "visible")
+        shown.page.locator("[id='model-model-0001']").get_by_text("starting").wait_for()
+        page.platform.broken = {"model-0002"}
+    assert shown.complaints == []
+
+
+def look(shown: Page, state: str) -> None:
+    """As when a person goes to another tab or comes back, which this browser has no window for."""
+    shown.evaluate(
+        "state => { Object.defineProperty(document, 'visibilityState', {value: state,"
+        " configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }",
+        state,
+    )
+
+
 def test_it_is_whole_without_javascript(browser: Browser, page: ServedPage) -> None:
     with tab(browser, page, java_script_enabled=False) as shown:
         assert shown.page.locator("#models tbody tr").count() == len(page.platform.models)
