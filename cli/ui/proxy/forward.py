@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cli.errors import CliError
 from cli.ui.body import TooLongError, body_within
 from cli.ui.proxy.allowed import is_allowed
 from cli.ui.proxy.rights import own_answer
@@ -46,12 +48,13 @@ _SENT_BACK_PREFIXES = ("x-nomad-", "x-consul-")
 
 
 class Forward:
-    """An ASGI app. `authorization` is asked for each request: a token may have been replaced."""
+    """An ASGI app. `client` and `authorization` are asked for each request: an `up` may have
+    replaced addresses, certificates and tokens."""
 
     def __init__(
         self,
         upstream: str,
-        client: httpx.AsyncClient,
+        client: Callable[[], httpx.AsyncClient],
         authorization: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._upstream, self._client, self._authorization = upstream, client, authorization
@@ -81,7 +84,11 @@ class Forward:
             place = _place(raw_path, request.scope["query_string"])
         except httpx.InvalidURL as error:
             return PlainTextResponse(f"This is no address: {error}\n", status_code=400)
-        sent = self._client.build_request(
+        try:
+            client = self._client()
+        except (CliError, OSError) as error:
+            return PlainTextResponse(f"{name} cannot be asked: {error}\n", status_code=502)
+        sent = client.build_request(
             request.method,
             place,
             headers={
@@ -91,7 +98,7 @@ class Forward:
             content=asked or None,
         )
         try:
-            answer = await self._while_visited(request, sent)
+            answer = await _while_visited(request, client.send(sent, stream=True))
         except httpx.HTTPError as error:
             text = f"{name} does not answer: {error or type(error).__name__}\n"
             return PlainTextResponse(text, status_code=502)
@@ -103,18 +110,20 @@ class Forward:
             headers=_sent_back(answer.headers),
         )
 
-    async def _while_visited(self, request: Request, sent: httpx.Request) -> httpx.Response | None:
-        """The answer, whose headers may take minutes (a page waits for changes); None where the
-        visitor leaves first, which ends the request: servers allow an address few connections.
-        Raises httpx.HTTPError."""
-        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
-        leaving = asyncio.ensure_future(_left(request))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return await sending if sending.done() else None
-        finally:
-            for each in (sending, leaving):
-                each.cancel()
+
+async def _while_visited(
+    request: Request, sent: Coroutine[Any, Any, httpx.Response]
+) -> httpx.Response | None:
+    """The answer, whose headers may take minutes (a page waits for changes); None where the visitor
+    leaves first, which ends the request: servers allow an address few connections. Raises
+    httpx.HTTPError."""
+    sending, leaving = asyncio.create_task(sent), asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return await sending if sending.done() else None
+    finally:
+        for each in (sending, leaving):
+            each.cancel()
 
 
 async def _left(request: Request) -> None:
