@@ -25,12 +25,18 @@ class Hangs:
         return observation()
 
 
+async def turns() -> None:
+    """Enough of the event loop's for a thread to be started."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_visitors_who_leave_leave_one_observation() -> None:
     platform = Hangs()
     latest = Latest(observer=platform, when_silent="", now_s=lambda: 0.0)
     for _ in range(15):
         visitor = asyncio.create_task(latest.observation())
-        await asyncio.sleep(0.01)
+        await turns()
         visitor.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visitor
