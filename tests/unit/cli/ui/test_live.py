@@ -4,6 +4,7 @@ import asyncio
 import threading
 from dataclasses import dataclass, field
 
+import anyio
 import pytest
 
 from cli.ui.live import Latest
@@ -25,23 +26,17 @@ class Hangs:
         return observation()
 
 
-async def turns() -> None:
-    """Enough of the event loop's for a thread to be started."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def test_visitors_who_leave_leave_one_observation() -> None:
     platform = Hangs()
     latest = Latest(observer=platform, when_silent="", now_s=lambda: 0.0)
     for _ in range(15):
         visitor = asyncio.create_task(latest.observation())
-        await turns()
+        await anyio.wait_all_tasks_blocked()
         visitor.cancel()
         with pytest.raises(asyncio.CancelledError):
             await visitor
     waiting = asyncio.create_task(latest.observation())
-    await asyncio.sleep(0)
+    await anyio.wait_all_tasks_blocked()
     platform.free.set()
     assert await waiting is await latest.observation()
     assert platform.asked == 1
