@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from cli.certificates import trusted
 from cli.protocols.answer import Answer, NoAnswerError, Piece, TimedStream
 from cli.protocols.openai_http import stream_chat
 from cli.ui import rendering
+from cli.ui.body import TooLongError, body_within
 from cli.ui.session import Session
 
 MOST_TOKENS = 2048
+_MAX_TOKENS = re.compile(r"[0-9]{1,4}")  # int() refuses thousands of digits
 LONGEST_PROMPT = 100_000  # characters
 LONGEST_FORM = 4 * LONGEST_PROMPT  # bytes: a character of UTF-8, encoded in a form, has up to 12
 CHAT = "/chat"
@@ -47,9 +50,11 @@ class Chat:
         session: Session = request.state.session
         if not _is_a_form(request):
             return PlainTextResponse("The question comes as a form.\n", status_code=415)
-        if int(request.headers.get("content-length", LONGEST_FORM + 1)) > LONGEST_FORM:
+        try:
+            form = await body_within(request, LONGEST_FORM)
+        except TooLongError:
             return PlainTextResponse("The question is too long.\n", status_code=413)
-        fields = dict(parse_qsl((await request.body()).decode("ascii", "replace")))
+        fields = dict(parse_qsl(form.decode("ascii", "replace")))
         own_form = secrets.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode())
         if not own_form:
             return PlainTextResponse("Only this page's own form is answered.\n", status_code=403)
@@ -90,7 +95,7 @@ def question_of(fields: Mapping[str, str], applied: Applied) -> Question:
     if len(prompt) > LONGEST_PROMPT:
         raise WrongQuestionError(f"A question has at most {LONGEST_PROMPT:,} characters.")
     tokens = fields.get("max_tokens", "256")
-    if not tokens.isascii() or not tokens.isdigit() or not 1 <= int(tokens) <= MOST_TOKENS:
+    if not _MAX_TOKENS.fullmatch(tokens) or not 1 <= int(tokens) <= MOST_TOKENS:
         raise WrongQuestionError(f"The longest answer has 1 to {MOST_TOKENS:,} tokens.")
     return Question(model=model, prompt=prompt, max_tokens=int(tokens))
 

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cli.ui.chat import CHAT
-from cli.ui.origins import Origin
+from cli.ui.origins import COOKIE, Origin
 from cli.ui.policy import headers_of
 from cli.ui.proxy.allowed import JOB_STATUSES, READING
 from cli.ui.proxy.rights import AUTHORIZE
@@ -91,7 +91,7 @@ class Guard:
         if session is None:
             return PlainTextResponse(NO_SESSION, status_code=401)
         answer = HTMLResponse(moving_on(within(query.get("to", "/"))))
-        answer.set_cookie(origin.cookie, session.id, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(COOKIE, session.id, httponly=True, samesite="strict", path="/")
         return answer
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -35,18 +36,26 @@ class Latest:
     observer: Observes
     when_silent: str
     now_s: Callable[[], float] = time.monotonic
-    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _asking: asyncio.Task[Observation] | None = None
     _seen: Observation | None = None
     _seen_s: float = 0.0
 
     async def observation(self) -> Observation:
-        async with self._lock:
-            if self._seen is None or self.now_s() - self._seen_s >= INTERVAL_S:
-                self._seen = await anyio.to_thread.run_sync(
-                    self.observer.observe, abandon_on_cancel=True
-                )
-                self._seen_s = self.now_s()
-            return self._seen
+        if self._asking is None:
+            if self._seen is not None and self.now_s() - self._seen_s < INTERVAL_S:
+                return self._seen
+            self._asking = asyncio.create_task(self._ask())
+        # A visitor who leaves ends no observation: others wait for it, and its thread goes on.
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> Observation:
+        try:
+            # It is cancelled only when the command ends, which waits for no answer.
+            seen = await anyio.to_thread.run_sync(self.observer.observe, abandon_on_cancel=True)
+            self._seen, self._seen_s = seen, self.now_s()
+            return seen
+        finally:
+            self._asking = None
 
     async def page(self, wanted: str) -> Page:
         """The front page, with the rows whose names contain `wanted`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -37,9 +38,9 @@ from cli.ui.chat import CHAT, Chat
 from cli.ui.guard import Guard, within
 from cli.ui.live import Latest, Observes, events
 from cli.ui.origins import Origin
-from cli.ui.proxy.clients import CONNECT_TIMEOUT_S, clients_of
+from cli.ui.proxy.clients import CONNECT_TIMEOUT_S, Clients
 from cli.ui.proxy.forward import Forward
-from cli.ui.session import ENTER, Session, Sessions
+from cli.ui.session import ENTER, WAY_ON_S, Session, Sessions
 
 STATIC = Path(__file__).with_name("static")
 LONGEST_FILTER = 100
@@ -63,17 +64,21 @@ class Site:
 
 def application(site: Site) -> ASGIApp:
     """The application behind its guard."""
-    clients = clients_of(site.applied)
+    clients = Clients(site.now)
     apps: dict[str, ASGIApp] = {
         "": _page(site, clients),
-        "nomad": Forward("nomad", clients["nomad"], lambda: _token(site.environment, Nomad)),
-        "consul": Forward("consul", clients["consul"], lambda: _token(site.environment, Consul)),
-        "prometheus": Forward("prometheus", clients["prometheus"]),
+        "nomad": Forward(
+            "nomad", partial(clients.of, "nomad"), lambda: _token(site.environment, Nomad)
+        ),
+        "consul": Forward(
+            "consul", partial(clients.of, "consul"), lambda: _token(site.environment, Consul)
+        ),
+        "prometheus": Forward("prometheus", partial(clients.of, "prometheus")),
     }
     return Guard(site.origins, site.sessions, apps)
 
 
-def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
+def _page(site: Site, clients: Clients) -> Starlette:
     latest = Latest(observer=site.observer, when_silent=site.when_silent)
 
     async def front(request: Request) -> Response:
@@ -96,11 +101,11 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
         name = request.path_params["name"]
         if name not in FIRST_PAGES:
             return PlainTextResponse("There is no such page.\n", status_code=404)
-        if lack := await _lack(name, clients[name]):
+        if lack := await _lack(name, clients.of(name)):
             return HTMLResponse(rendering.no_page(lack), status_code=502)
         origin = next(each for each in site.origins.values() if each.upstream == name)
         query = {
-            "token": site.sessions.token_for(origin),
+            "token": site.sessions.token_for(origin, WAY_ON_S),
             "to": within(request.query_params.get("to", FIRST_PAGES[name])),
         }
         return RedirectResponse(f"{origin.url}{ENTER}?{urlencode(query)}", status_code=303)
@@ -111,8 +116,7 @@ def _page(site: Site, clients: Mapping[str, httpx.AsyncClient]) -> Starlette:
     @asynccontextmanager
     async def closing(_app: Starlette) -> AsyncIterator[None]:
         yield
-        for client in clients.values():
-            await client.aclose()
+        await clients.close()
 
     return Starlette(
         routes=[

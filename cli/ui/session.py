@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cli.ui.origins import Origin
+from cli.ui.origins import COOKIE, Origin
 
 TOKEN_BYTES = 32
 ENTER = "/enter"
+WAY_ON_S = 60.0  # a browser follows a redirect at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,24 +25,34 @@ class Session:
     origin: Origin
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    origin: Origin
+    until_s: float  # of the clock of Sessions
+
+
 @dataclass(kw_only=True)
 class Sessions:
     """The tokens not used yet, and the sessions that were given for others. They end with the
     command: nothing is stored."""
 
-    _tokens: dict[str, Origin] = field(default_factory=dict)
+    now_s: Callable[[], float] = time.monotonic
+    _tokens: dict[str, Token] = field(default_factory=dict)
     _sessions: dict[str, Session] = field(default_factory=dict)
 
-    def token_for(self, origin: Origin) -> str:
-        """Good for one session at this origin."""
+    def token_for(self, origin: Origin, lifetime_s: float = math.inf) -> str:
+        """Good for one session at this origin, which begins within `lifetime_s`."""
+        now_s = self.now_s()
+        self._tokens = {key: each for key, each in self._tokens.items() if each.until_s > now_s}
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._tokens[token] = origin
+        self._tokens[token] = Token(origin=origin, until_s=now_s + lifetime_s)
         return token
 
     def exchange(self, token: str, origin: Origin) -> Session | None:
-        """The session for a token, which is void from then on; None for one that is unknown, was
-        used, or is for another origin."""
-        if self._tokens.get(token) != origin:
+        """The session for a token, which is void from then on; None for one that is unknown, too
+        old, was used, or is for another origin."""
+        found = self._tokens.get(token)
+        if found is None or found.origin != origin or found.until_s <= self.now_s():
             return None
         del self._tokens[token]
         session = Session(
@@ -52,7 +65,7 @@ class Sessions:
 
     def of(self, cookies: Mapping[str, str], origin: Origin) -> Session | None:
         """The session of a request to an origin; None without one there."""
-        session = self._sessions.get(cookies.get(origin.cookie, ""))
+        session = self._sessions.get(cookies.get(COOKIE, ""))
         return session if session is not None and session.origin == origin else None
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
@@ -24,20 +26,39 @@ from tests.ui.fake_platform import FakePlatform, running
 from tests.waiting import HANG_S, until
 
 
+@dataclass
+class Clock:
+    """The sessions' one, which a test puts forward."""
+
+    ahead_s: float = 0.0
+
+    def now_s(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServedPage:
     platform: FakePlatform
     environment: Environment
     sessions: Sessions
+    clock: Clock
+    origins: Mapping[str, Origin]
     port: int
     address: str  # with the token
 
     @property
     def url(self) -> str:
+        """For clients that name the host themselves, since only browsers resolve it."""
         return f"http://127.0.0.1:{self.port}"
 
+    def get(self, path: str, method: str = "GET", **asked: Any) -> httpx.Response:
+        """The page's answer to a visitor without a session."""
+        headers = {"Host": self.origin("").host}
+        with httpx.Client(base_url=self.url, headers=headers, trust_env=False) as client:
+            return client.request(method, path, **asked)
+
     def origin(self, upstream: str) -> Origin:
-        return next(each for each in origins(self.port).values() if each.upstream == upstream)
+        return next(each for each in self.origins.values() if each.upstream == upstream)
 
     def another_address(self, upstream: str = "") -> str:
         """One more address with a token, as if the command had been started again."""
@@ -75,7 +96,8 @@ def served_by(
     """With another observer than the command's, if one is given."""
     sockets = listen(None)
     port = sockets[0].getsockname()[1]
-    sessions, named = Sessions(), origins(port)
+    clock, named = Clock(), origins(port)
+    sessions = Sessions(now_s=clock.now_s)
     observer = observer or Observer(environment=environment, applied=platform.applied, fixes=HERE)
     site = Site(
         environment=environment,
@@ -94,6 +116,8 @@ def served_by(
             platform=platform,
             environment=environment,
             sessions=sessions,
+            clock=clock,
+            origins=named,
             port=port,
             address=first_address(named, sessions),
         )

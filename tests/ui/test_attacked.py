@@ -13,6 +13,7 @@ from cli.ui.origins import PROXIED
 from tests.ui.attacks import REFUSED
 from tests.ui.fake_platform import METHODS, TOKEN
 from tests.ui.served_page import ServedPage, served
+from tests.waiting import HANG_S
 
 SCRIPT = "<script>alert(1)</script>"
 EVERYWHERE = ("", *PROXIED)
@@ -65,6 +66,10 @@ OTHER_HOSTS = (
     "localhost",
     "nomad.localhost",
     "x.localhost:{port}",
+    "127.0.0.1:{port}",
+    "localhost:{port}",
+    "slipway.localhost:{port}",
+    "nomad.localhost:{port}",
     "[::1]:{port}",
     "127.0.0.1:{port}.evil.example",
     "",
@@ -88,26 +93,26 @@ def test_two_hosts_are_refused(page: ServedPage) -> None:
 
 def test_a_token_works_once(page: ServedPage) -> None:
     address = page.another_address()
-    assert httpx.get(page.url + address, verify=False, trust_env=False).status_code == 200
-    assert httpx.get(page.url + address, verify=False, trust_env=False).status_code == 401
+    assert page.get(address).status_code == 200
+    assert page.get(address).status_code == 401
 
 
 def test_a_request_that_does_not_read_leaves_the_token_good(page: ServedPage) -> None:
     address = page.another_address()
-    assert httpx.head(page.url + address, verify=False, trust_env=False).status_code == 401
-    assert httpx.get(page.url + address, verify=False, trust_env=False).status_code == 200
+    assert page.get(address, "HEAD").status_code == 401
+    assert page.get(address).status_code == 200
 
 
 @pytest.mark.parametrize("token", ["", "x", "%00", "a" * 5000])
 def test_a_wrong_token_gives_no_session(page: ServedPage, token: str) -> None:
-    answer = httpx.get(f"{page.url}/enter?token={token}", verify=False, trust_env=False)
+    answer = page.get(f"/enter?token={token}")
     assert answer.status_code == 401
     assert "set-cookie" not in answer.headers
 
 
 def test_the_token_of_one_origin_is_no_token_of_another(page: ServedPage) -> None:
     address = page.another_address("nomad")
-    assert httpx.get(page.url + address, verify=False, trust_env=False).status_code == 401
+    assert page.get(address).status_code == 401
 
 
 def test_the_session_of_one_origin_is_none_at_another(page: ServedPage) -> None:
@@ -117,7 +122,7 @@ def test_the_session_of_one_origin_is_none_at_another(page: ServedPage) -> None:
 
 
 def test_the_session_is_kept_from_scripts_and_other_sites(page: ServedPage) -> None:
-    answer = httpx.get(page.url + page.another_address(), verify=False, trust_env=False)
+    answer = page.get(page.another_address())
     attributes = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")}
     assert {"httponly", "samesite=strict", "path=/"} <= attributes
     assert not any(part.startswith("domain") for part in attributes)
@@ -126,9 +131,7 @@ def test_the_session_is_kept_from_scripts_and_other_sites(page: ServedPage) -> N
 @pytest.mark.parametrize("place", ["https://evil.example/", "//evil.example", "/\\evil.example"])
 def test_the_way_on_stays_within_the_page(page: ServedPage, place: str) -> None:
     address = page.another_address()
-    answer = httpx.get(
-        page.url + address, params={"token": address.partition("=")[2], "to": place}, verify=False
-    )
+    answer = page.get("/enter", params={"token": address.partition("=")[2], "to": place})
     assert 'content="0; url=/"' in answer.text
     assert "evil" not in answer.text
 
@@ -306,6 +309,7 @@ def test_what_another_site_embeds_is_refused(page: ServedPage, front: httpx.Clie
         {"max_tokens": "many"},
         {"max_tokens": "99999"},
         {"max_tokens": "٣"},
+        {"max_tokens": "9" * 5_000},
     ],
 )
 def test_a_wrong_question_reaches_no_model(
@@ -322,6 +326,66 @@ def test_a_form_of_any_length_is_not_read(page: ServedPage, front: httpx.Client)
     own = {"Origin": page.origin("").url}
     answer = front.post("/chat", data={"prompt": "x" * 500_000}, headers=own)
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("lengths", [{}, {"Content-Length": "5"}], ids=["chunked", "both"])
+@pytest.mark.parametrize(
+    ("upstream", "path", "length"),
+    [
+        ("", "/chat", 400_001),
+        ("nomad", "/v1/jobs/statuses", 1_000_001),
+        ("consul", "/v1/internal/acl/authorize", 1_000_001),
+    ],
+)
+def test_a_body_of_an_unknown_length_is_read_up_to_a_limit(
+    page: ServedPage, upstream: str, path: str, length: int, lengths: dict[str, str]
+) -> None:
+    with page.visitor(upstream) as visitor:
+        fields = {
+            **lengths,
+            "Host": page.origin(upstream).host,
+            "Origin": page.origin(upstream).url,
+            "Cookie": visitor.headers["Cookie"],
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Transfer-Encoding": "chunked",
+        }
+        page.platform.seen.clear()
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        with socket.create_connection(("127.0.0.1", page.port)) as connection:
+            connection.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n{length:x}\r\n".encode())
+            connection.sendall(b"x" * length)  # and no end
+            connection.settimeout(HANG_S)
+            assert connection.recv(200).split()[1] in {b"400", b"413"}
+    assert page.platform.seen == []
+
+
+@pytest.mark.parametrize(
+    "asked", [{"Access": ["read"], "Resource": "node"}, {"Access": "read", "Resource": {}}]
+)
+def test_a_question_about_rights_of_wrong_types_is_denied(
+    page: ServedPage, asked: dict[str, object]
+) -> None:
+    own = {"Origin": page.origin("consul").url}
+    with page.visitor("consul") as visitor:
+        answer = visitor.post("/v1/internal/acl/authorize", json=[asked], headers=own)
+    assert answer.json() == [{**asked, "Allow": False}]
+
+
+def test_a_deep_question_about_rights_is_no_question(page: ServedPage) -> None:
+    own = {"Origin": page.origin("consul").url}
+    with page.visitor("consul") as visitor:
+        answer = visitor.post("/v1/internal/acl/authorize", content="[" * 100_000, headers=own)
+    assert answer.json() == []
+
+
+def test_a_query_that_is_no_part_of_an_address_is_refused(page: ServedPage) -> None:
+    with page.visitor("nomad") as visitor:
+        page.platform.seen.clear()
+        answer = as_it_is(
+            page.port, "/v1/jobs?a=#b", visitor.headers["Host"], visitor.headers["Cookie"]
+        )
+    assert answer.split()[1] == b"400"
+    assert page.platform.seen == []
 
 
 def test_a_question_is_answered_as_events_and_as_a_page(
@@ -345,13 +409,24 @@ def test_the_way_to_another_page_has_a_token_for_it(page: ServedPage, front: htt
     for name, place in (("nomad", "/ui/jobs"), ("consul", "/ui/")):
         answer = front.get(f"/open/{name}", follow_redirects=False)
         address = httpx.URL(answer.headers["location"])
-        assert address.host == f"{name}.localhost"
-        assert address.params["to"] == place
         origin = page.origin(name)
+        assert str(address).startswith(f"{origin.url}/enter?")
+        assert address.params["to"] == place
         entered = front.get(
             f"{page.url}/enter", params=address.params, headers={"Host": origin.host}
         )
         assert entered.status_code == 200
+
+
+def test_the_way_to_another_page_is_open_for_a_minute(
+    page: ServedPage, front: httpx.Client
+) -> None:
+    printed = page.another_address()
+    address = httpx.URL(front.get("/open/nomad", follow_redirects=False).headers["location"])
+    page.clock.ahead_s += 61
+    late = front.get("/enter", params=address.params, headers={"Host": page.origin("nomad").host})
+    assert late.status_code == 401
+    assert page.get(printed).status_code == 200
 
 
 def test_a_build_without_pages_says_so(front: httpx.Client) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from cli.applied import Applied, from_document
-from cli.ui.proxy.clients import clients_of
+from cli.ui.proxy.clients import Clients
 from tests.public_certificates import Issued, issue
 from tests.unit.cli.documents import plan_document
 
@@ -63,12 +63,39 @@ def put(folder: Path, authority: Issued, issued: Issued) -> None:
 
 
 async def test_a_forwarded_server_is_verified_by_its_name(forwarded: Applied) -> None:
-    async with clients_of(forwarded)["nomad"] as client:
+    async with Clients(lambda: forwarded).of("nomad") as client:
         assert (await client.get("/v1/jobs")).status_code == 200
 
 
 async def test_a_forwarded_server_of_another_name_is_not_asked(forwarded: Applied) -> None:
     other = dataclasses.replace(forwarded, server_names={forwarded.nomad: "server.global.consul"})
-    async with clients_of(other)["nomad"] as client:
+    async with Clients(lambda: other).of("nomad") as client:
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             await client.get("/v1/jobs")
+
+
+async def test_an_address_that_an_up_changed_is_the_one_that_is_asked(forwarded: Applied) -> None:
+    now = dataclasses.replace(forwarded, nomad="https://127.0.0.1:1")
+    clients = Clients(lambda: now)
+    with pytest.raises(httpx.ConnectError):
+        await clients.of("nomad").get("/v1/jobs")
+    now = forwarded
+    assert (await clients.of("nomad").get("/v1/jobs")).status_code == 200
+    assert clients.of("nomad") is clients.of("nomad")
+    await clients.close()
+
+
+async def test_a_certificate_that_an_up_changed_is_the_one_that_is_shown(
+    forwarded: Applied, tmp_path: Path
+) -> None:
+    right = tmp_path / "right"
+    forwarded.operator.rename(right)
+    another = issue("another authority", authority=True)
+    put(forwarded.operator, another, issue("an operator", another))
+    clients = Clients(lambda: forwarded)
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        await clients.of("nomad").get("/v1/jobs")
+    for file in right.iterdir():
+        (forwarded.operator / file.name).write_bytes(file.read_bytes())
+    assert (await clients.of("nomad").get("/v1/jobs")).status_code == 200
+    await clients.close()

@@ -80,10 +80,10 @@ def tab(browser: Browser, page: ServedPage, path: str = "/", **context: Any) -> 
     shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
     shown.page.on("request", lambda asked: shown.requested.add(asked.url.split("/")[2]))
     try:
-        shown.page.goto(page.url + page.another_address())
+        shown.page.goto(page.origin("").url + page.another_address())
         shown.page.wait_for_selector("#headline")
         if path != "/":
-            shown.page.goto(page.url + path)
+            shown.page.goto(page.origin("").url + path)
         yield shown
     finally:
         window.close()
@@ -171,7 +171,7 @@ def test_it_is_quiet_alone_accessible_and_fits(
         shown.page.wait_for_selector("#drawn canvas")
         assert width_of(shown.page) == viewport["width"]
         assert serious_findings(shown.page) == []
-    assert shown.requested == {f"127.0.0.1:{page.port}"}
+    assert shown.requested == {page.origin("").host}
     assert shown.complaints == []
 
 
@@ -182,7 +182,7 @@ def test_a_long_page_is_as_well(browser: Browser, long_page: ServedPage) -> None
         shown.page.set_viewport_size(NARROW)
         assert width_of(shown.page) == NARROW["width"]
         assert serious_findings(shown.page) == []
-    assert shown.requested == {f"127.0.0.1:{long_page.port}"}
+    assert shown.requested == {long_page.origin("").host}
     assert shown.complaints == []
 
 
@@ -219,7 +219,7 @@ def test_its_policy_is_kept_while_it_lives_and_changes(browser: Browser, page: S
         assert shown.page.inner_text("#answer") == "Paris is the capital <b>of</b> France."
         assert "12 tokens" in shown.page.inner_text("#speed")
     assert shown.complaints == []
-    assert shown.requested == {f"127.0.0.1:{page.port}"}
+    assert shown.requested == {page.origin("").host}
 
 
 def ask(shown: Page) -> None:
@@ -241,6 +241,27 @@ def test_what_a_person_opened_stays_open_while_it_changes(
         assert shown.page.eval_on_selector("#endpoints details", "each => each.open")
 
 
+def test_a_tab_that_nobody_looks_at_holds_no_connection(browser: Browser, page: ServedPage) -> None:
+    page.platform.broken = {"model-0002"}
+    with tab(browser, page, "/?name=model-0001") as shown:
+        with shown.page.expect_event("requestfailed", lambda each: "/events" in each.url):
+            look(shown.page, "hidden")
+        page.platform.broken = {"model-0001", "model-0002"}
+        look(shown.page, "visible")
+        shown.page.locator("[id='model-model-0001']").get_by_text("starting").wait_for()
+        page.platform.broken = {"model-0002"}
+    assert shown.complaints == []
+
+
+def look(shown: Page, state: str) -> None:
+    """As when a person goes to another tab or comes back, which this browser has no window for."""
+    shown.evaluate(
+        "state => { Object.defineProperty(document, 'visibilityState', {value: state,"
+        " configurable: true}); document.dispatchEvent(new Event('visibilitychange')); }",
+        state,
+    )
+
+
 def test_it_is_whole_without_javascript(browser: Browser, page: ServedPage) -> None:
     with tab(browser, page, java_script_enabled=False) as shown:
         assert shown.page.locator("#models tbody tr").count() == len(page.platform.models)
@@ -252,7 +273,7 @@ def test_it_is_whole_without_javascript(browser: Browser, page: ServedPage) -> N
         answer = opened.value
         answer.get_by_text("tokens/s").wait_for()
         assert "Paris is the capital <b>of</b> France." in answer.inner_text("#answer")
-    assert shown.requested == {f"127.0.0.1:{page.port}"}
+    assert shown.requested == {page.origin("").host}
 
 
 def test_nomads_and_consuls_pages_open_from_it(browser: Browser, page: ServedPage) -> None:
@@ -261,17 +282,27 @@ def test_nomads_and_consuls_pages_open_from_it(browser: Browser, page: ServedPag
             with shown.page.context.expect_page() as opened:
                 shown.page.get_by_role("link", name=name).first.click()
             opened.value.locator(f"#{name.lower()}").wait_for()
-            assert opened.value.url.startswith(f"http://{name.lower()}.localhost:{page.port}/ui/")
+            assert opened.value.url.startswith(f"{page.origin(name.lower()).url}/ui/")
+
+
+def test_other_ports_of_this_machine_do_not_get_its_cookie(
+    browser: Browser, page: ServedPage
+) -> None:
+    with tab(browser, page) as shown:
+        page.platform.seen.clear()
+        shown.page.context.new_page().goto(f"{page.platform.applied.nomad}/ui/elsewhere")
+    (visit,) = (each for each in page.platform.seen if each.path == "/ui/elsewhere")
+    assert "cookie" not in visit.headers
 
 
 def test_another_site_gets_nothing_of_it(
     browser: Browser, page: ServedPage, tmp_path: Path
 ) -> None:
     """A page elsewhere embeds it, posts its form and reads it, in the browser with the session."""
-    evil = tmp_path / "evil.html"
+    evil, url = tmp_path / "evil.html", page.origin("").url
     evil.write_text(
-        f"<iframe src='{page.url}/'></iframe><script src='{page.url}/charts'></script>"
-        f"<form id=f method=post action='{page.url}/chat'><input name=model value=model-0001>"
+        f"<iframe src='{url}/'></iframe><script src='{url}/charts'></script>"
+        f"<form id=f method=post action='{url}/chat'><input name=model value=model-0001>"
         "<input name=prompt value=x></form>"
     )
     with tab(browser, page) as shown:
@@ -279,11 +310,11 @@ def test_another_site_gets_nothing_of_it(
         other = shown.page.context.new_page()
         other.route("http://evil.example/*", lambda route: route.fulfill(path=evil))
         other.goto("http://evil.example/")
-        read = other.evaluate(f"fetch('{page.url}/').then(() => 'read', () => 'refused')")
+        read = other.evaluate(f"fetch('{url}/').then(() => 'read', () => 'refused')")
         framed = [frame.url for frame in other.frames if frame != other.main_frame]
         with other.expect_navigation() as posted:
             other.evaluate("document.getElementById('f').submit()")
     assert read == "refused"
-    assert framed != [f"{page.url}/"]
+    assert framed != [f"{url}/"]
     assert posted.value.status in {401, 403}
     assert not [each for each in page.platform.seen if each.server == "gateway"]

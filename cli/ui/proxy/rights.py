@@ -62,12 +62,19 @@ def _authorized(body: bytes) -> list[dict[str, Any]]:
     """Each question again, with its answer."""
     try:
         questions = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     if not isinstance(questions, list):
         return []
     return [
-        {**each, "Allow": each.get("Access") in {"read", "list"} and each.get("Resource") in _SHOWN}
+        {**each, "Allow": _allows(each.get("Access"), each.get("Resource"))}
         for each in questions
         if isinstance(each, dict)
     ]
+
+
+def _allows(access: Any, resource: Any) -> bool:
+    """Of any JSON value: lists and objects cannot be looked up."""
+    if not isinstance(access, str) or not isinstance(resource, str):
+        return False
+    return access in {"read", "list"} and resource in _SHOWN

@@ -28,15 +28,28 @@ function restoreScroll(fresh) {
 }
 
 const wanted = new URLSearchParams({ name: document.body.dataset.filter });
-const events = new EventSource(`/events?${wanted}`);
-events.onmessage = (event) => {
-  document.body.classList.remove(OFFLINE);
-  const { parts, state } = JSON.parse(event.data);
-  parts.forEach(replace);
-  document.title = `${document.body.dataset.environment}: ${state}`;
-};
-events.onerror = () => {
-  document.body.classList.add(OFFLINE);
-  document.title = `${document.body.dataset.environment}: slipway ui has ended`;
-};
-addEventListener("pagehide", () => events.close());
+let events;
+
+function follow() {
+  events = new EventSource(`/events?${wanted}`);
+  events.onmessage = (event) => {
+    document.body.classList.remove(OFFLINE);
+    const { parts, state } = JSON.parse(event.data);
+    parts.forEach(replace);
+    document.title = `${document.body.dataset.environment}: ${state}`;
+  };
+  events.onerror = () => {
+    document.body.classList.add(OFFLINE);
+    document.title = `${document.body.dataset.environment}: slipway ui has ended`;
+  };
+}
+
+// Browsers open six connections to a host: tabs that nobody looks at must not hold them.
+function followWhileSeen() {
+  events?.close();
+  if (document.visibilityState === "visible") follow();
+}
+
+document.addEventListener("visibilitychange", followWhileSeen);
+addEventListener("pagehide", () => events?.close());
+followWhileSeen();
