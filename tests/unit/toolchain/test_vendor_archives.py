@@ -154,6 +154,7 @@ def test_a_release_of_pulumi_keeps_its_language_host_beside_it(checkout: Checkou
         ),
         ("prometheus", "checksum by HTTPS", "github.com", None),
     ],
+    ids=["signed", "published"],  # the key is another one in each process
 )
 def test_the_proof_of_an_archive_is_kept_with_it(
     checkout: Checkout, name: str, proof: str, host: str, signer: str | None
