@@ -12,10 +12,7 @@ a simulated clock, exactly.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +27,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
+from bench.simulated_engine import simulated_engine  # noqa: E402
 from cli.bench.client_watch import ClientWatch  # noqa: E402
 from cli.bench.figures import Figures, figures_of  # noqa: E402
 from cli.bench.load import Run, drive  # noqa: E402
@@ -162,24 +160,12 @@ def engine() -> Iterator[None]:
     job = EnvironmentJob(name="engine_sim", requirements=ROOT / REQUIREMENTS["engine_sim"])
     python = prepare([job], default_cache())[job.name] / "bin" / "python"
     ports = {"OPENAI": OPENAI, "GRPC": GRPC, **OTHER_PORTS}
-    with tempfile.TemporaryDirectory(prefix="slipway-truth-") as folder:
-        document = Path(folder, "replica.json")
-        document.write_text(json.dumps(DOCUMENT))
-        process = subprocess.Popen(
-            [python, ROOT / "services/engine_sim/engine_sim.py", "--document", document],
-            env={
-                **os.environ,
-                "SLIPWAY_ADDRESS": ADDRESS,
-                **{f"SLIPWAY_PORT_{name}": str(port) for name, port in ports.items()},
-            },
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            wait_for_health()
-            yield
-        finally:
-            process.terminate()
-            process.wait(20)
+    with (
+        tempfile.TemporaryDirectory(prefix="slipway-truth-") as folder,
+        simulated_engine(python, DOCUMENT, ADDRESS, ports, Path(folder)),
+    ):
+        wait_for_health()
+        yield
 
 
 def wait_for_health() -> None:

@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import itertools
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -30,13 +29,13 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-SERVICE = ROOT / "services" / "engine_sim"
 MAKER = ROOT / "services" / "fleet_replay" / "make_trace.py"
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
 from bench.replay import replayed  # noqa: E402
+from bench.simulated_engine import simulated_engine  # noqa: E402
 from slipway.config.artifacts import REQUIREMENTS  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     Platform,
@@ -181,23 +180,9 @@ def engine(python: Path, address: str, time_scale: float, folder: Path) -> Itera
         "load_timeout_s": 60,
         "drain_timeout_s": 10,
     }
-    path = folder / f"{address}.json"
-    path.write_text(json.dumps(document), "utf-8")
     ports = {"OPENAI": PORT, "GRPC": PORT + 1, "HTTP": PORT + 2, "METRICS": PORT + 3}
-    process = subprocess.Popen(
-        [python, SERVICE / "engine_sim.py", "--document", path],
-        env={
-            **os.environ,
-            "SLIPWAY_ADDRESS": address,
-            **{f"SLIPWAY_PORT_{name}": str(port) for name, port in ports.items()},
-        },
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    with simulated_engine(python, document, address, ports, folder):
         yield
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 async def send_all(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
-import tarfile
 from pathlib import Path
 
-from tests.hosts.packages import archive_with
+from tests.hosts.packages import unpacked
 
 PACKAGES = ("docker.io", "docker-registry")  # and containerd, runc and tini
 NEEDED = ("./usr/bin/", "./usr/sbin/", "./usr/lib/x86_64-linux-gnu/")
@@ -28,15 +26,4 @@ def missing_to_run() -> str:
 
 def docker_programs(cache: Path) -> Path:
     """The folder that has them; made once. Raises CalledProcessError with apt's reason."""
-    archive = archive_with(PACKAGES, cache)
-    folder = archive.with_suffix(".unpacked")
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            with tarfile.open(archive) as packed:
-                wanted = [member for member in packed if member.name.startswith(NEEDED)]
-                packed.extractall(partial, wanted, filter="fully_trusted")
-            partial.rename(folder)
-    return folder
+    return unpacked(PACKAGES, cache, NEEDED)

@@ -25,6 +25,18 @@ def _directives(**directives: str) -> str:
     return "; ".join(f"{name.replace('_', '-')} {value}" for name, value in directives.items())
 
 
+# Nomad's own policy, but requests go nowhere else.
+_PROXIED = {
+    "default_src": "'none'",
+    "base_uri": "'self'",
+    "connect_src": "'self'",
+    "font_src": "'self' data:",
+    "form_action": "'none'",
+    "frame_ancestors": "'none'",
+    "img_src": "'self' data:",
+    "script_src": "'self'",
+    "style_src": "'self' 'unsafe-inline'",
+}
 _POLICIES = {
     "": _directives(
         default_src="'none'",
@@ -36,40 +48,12 @@ _POLICIES = {
         script_src="'self'",
         style_src="'self'",
     ),
-    # Nomad's own policy, but requests go nowhere else.
-    "nomad": _directives(
-        default_src="'none'",
-        base_uri="'self'",
-        connect_src="'self'",
-        font_src="'self' data:",
-        form_action="'none'",
-        frame_ancestors="'none'",
-        img_src="'self' data:",
-        script_src="'self'",
-        style_src="'self' 'unsafe-inline'",
-    ),
+    "nomad": _directives(**_PROXIED),
     # Consul's page starts with scripts in its HTML and compiles templates.
     "consul": _directives(
-        default_src="'none'",
-        base_uri="'self'",
-        connect_src="'self'",
-        font_src="'self' data:",
-        form_action="'none'",
-        frame_ancestors="'none'",
-        img_src="'self' data:",
-        script_src="'self' 'unsafe-inline' 'unsafe-eval'",
-        style_src="'self' 'unsafe-inline'",
+        **{**_PROXIED, "script_src": "'self' 'unsafe-inline' 'unsafe-eval'"},
     ),
     "prometheus": _directives(
-        default_src="'none'",
-        base_uri="'self'",
-        connect_src="'self'",
-        font_src="'self' data:",
-        form_action="'none'",
-        frame_ancestors="'none'",
-        img_src="'self' data:",
-        manifest_src="'self'",
-        script_src="'self' 'unsafe-inline'",
-        style_src="'self' 'unsafe-inline'",
+        **{**_PROXIED, "script_src": "'self' 'unsafe-inline'", "manifest_src": "'self'"},
     ),
 }

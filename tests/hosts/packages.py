@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +26,23 @@ def archive_with(packages: Sequence[str], cache: Path) -> Path:
         if not archive.exists():
             _install(packages, archive)
     return archive
+
+
+def unpacked(packages: Sequence[str], cache: Path, wanted: tuple[str, ...]) -> Path:
+    """The folder with the archive's members whose paths begin so, such as "./usr/"; made once.
+    Raises CalledProcessError, whose stderr has apt's reason."""
+    archive = archive_with(packages, cache)
+    folder = archive.with_suffix(".unpacked")
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with tarfile.open(archive) as packed:
+                members = [each for each in packed if each.name.startswith(wanted)]
+                packed.extractall(partial, members, filter="fully_trusted")
+            partial.rename(folder)
+    return folder
 
 
 def _install(packages: Sequence[str], archive: Path) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import site
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.hosts.packages import archive_with
+from tests.hosts.packages import unpacked
 from toolchain.environments import ensure_environment
 from toolchain.prepare import environment_folder
 from toolchain.progress import silent
@@ -70,20 +68,5 @@ def _program() -> tuple[Path, list[Path]]:
     installed = shutil.which("chromium")
     if installed:
         return Path(installed), []
-    folder = _unpacked(default_cache() / "hosts")
+    folder = unpacked(PACKAGES, default_cache() / "hosts", ("./usr/",))
     return folder / "usr/lib/chromium/chromium", [folder / each for each in LIBRARIES]
-
-
-def _unpacked(cache: Path) -> Path:
-    archive = archive_with(PACKAGES, cache)
-    folder = archive.with_suffix(".unpacked")
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            with tarfile.open(archive) as packed:
-                wanted = [each for each in packed if each.name.startswith("./usr/")]
-                packed.extractall(partial, wanted, filter="fully_trusted")
-            partial.rename(folder)
-    return folder
