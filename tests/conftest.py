@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,11 @@ from tests.live.fixtures import checkout, platform, scaled, second
 __all__ = ["checkout", "platform", "scaled", "second"]
 
 LIVE = {Path(__file__).parent / folder for folder in ("host", "hosts", "live")}
+
+# Commands print in another form where one of these is set, as it is in CI. A test that is about one
+# sets it.
+for name in ("CI", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR"):
+    os.environ.pop(name, None)
 
 # Garbage collection took a twentieth of the time: now it runs seldom, and once at the end instead
 # of pytest's five times, which are for other Pythons.

@@ -45,7 +45,7 @@ def nomad_with_devices(
             place = folder / host.name
             nvml_table(place, host, number)
             variables = {"LD_LIBRARY_PATH": str(library), "NVML_TABLE": str(place)}
-            configuration = client_configuration(host, place, datacenter)
+            configuration = client_configuration(host, place, datacenter, server=f"{NETWORK}.1")
             agent = started_agent(place, f"{NETWORK}.{16 + number}", configuration, **variables)
             stack.enter_context(agent)
         until(lambda: announced(client, hosts) or None, "all hosts and their devices")
@@ -83,7 +83,9 @@ def server_configuration(datacenter: str) -> dict[str, Any]:
     }
 
 
-def client_configuration(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
+def client_configuration(
+    host: DeviceHost, folder: Path, datacenter: str, *, server: str
+) -> dict[str, Any]:
     """Of a client whose plugin of devices keeps its record in `folder`."""
     environment = environment_folder("devices", ROOT / REQUIREMENTS["devices"], default_cache())
     program = [str(environment / "bin/python"), str(SERVICE / "device_plugin.py")]
@@ -95,7 +97,7 @@ def client_configuration(host: DeviceHost, folder: Path, datacenter: str) -> dic
         "client": {
             "enabled": True,
             "node_pool": host.pool,
-            "servers": [f"{NETWORK}.1:4647"],
+            "servers": [f"{server}:4647"],
             "network_interface": "lo",
             "cpu_total_compute": host.cpu_mhz,
             "memory_total_mb": host.memory_mb,

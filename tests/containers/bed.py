@@ -31,7 +31,6 @@ from slipway.plan.platform import ModelPlan, PlatformPlan
 from slipway.planner.engines.vllm.release import VLLM
 from stacks.planning import make_plan
 from tests.components.device_hosts import (
-    NETWORK,
     DeviceHost,
     announced,
     client_configuration,
@@ -50,6 +49,7 @@ SERVICE = ROOT / "services/triton_vllm"
 FAKE_ENGINE = SERVICE / "tests/fake_vllm.py"
 POOL, DEVICES = "own", 4
 SIZE = {"memory": "8GiB", "cpu": 16}
+NETWORK = "127.98.3"  # other than that of tests/components, whose Nomad may run at the same time
 LOCKED_MEMORY = "ulimit"  # the key of a container that raises a limit
 
 
@@ -289,7 +289,7 @@ def _runtime_folder(folder: Path, model: ModelPlan) -> Path:
 def _client(
     host: DeviceHost, place: Path, plan: PlatformPlan, docker: DockerDaemon, runtime: Path
 ) -> dict[str, Any]:
-    configuration = client_configuration(host, place, plan.datacenter)
+    configuration = client_configuration(host, place, plan.datacenter, server=f"{NETWORK}.1")
     client = configuration["client"]
     client["options"]["driver.allowlist"] = "raw_exec,docker"
     client["meta"] = {"address": f"{NETWORK}.16", "runtime": str(runtime)}
