@@ -58,8 +58,10 @@ class Endpoints:
         return await self._answers(f"{self._triton}/v2/models/{name}/ready")
 
     async def generates(self, model: str) -> bool:
-        """Generates one token, which also makes the engine allocate what a first request needs."""
-        body = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+        """Generates one token, which also makes the engine allocate what a first request needs, and
+        on accelerators compile what a first one with logprobs needs: 0 of them are allowed always.
+        """
+        body = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0, "logprobs": 0}
         try:
             async with self._session.post(f"{self._openai}/v1/completions", json=body) as reply:
                 return reply.status == 200

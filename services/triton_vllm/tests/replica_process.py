@@ -134,8 +134,11 @@ class ReplicaProcess:
         return marked_processes(self.incarnation)
 
     def shared_memory(self) -> set[str]:
-        """The entries that the replica noted as its own and that still exist."""
-        (ledger,) = (self.folder / "s").glob("r-*/shared-memory.json")
+        """The entries that the replica noted as its own and that still exist. It looks each second,
+        so a replica that has started sooner has noted none yet."""
+        (folder,) = (self.folder / "s").glob("r-*")
+        ledger = folder / "shared-memory.json"
+        wait_until(lambda: ledger.exists() or self.process.poll() is not None)
         return set(json.loads(ledger.read_text())) & self.shared_memory_names()
 
     def shared_memory_names(self) -> set[str]:

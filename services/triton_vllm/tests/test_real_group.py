@@ -41,6 +41,7 @@ def member(folder: Path, index: int, vllm: str) -> ReplicaProcess:
         "NOMAD_ALLOC_ID": f"allocation-{index}",
         "NOMAD_JOB_ID": "model-smollm2-abc123",
         "NOMAD_TASK_DIR": str(folder),
+        "CXX": "/bin/false",  # hosts need no C++ compiler
     }
     return process
 
@@ -79,8 +80,10 @@ def group() -> Iterator[list[ReplicaProcess]]:
         shutil.rmtree(folder)
 
 
-def ask(replica: ReplicaProcess, body: dict[str, Any]) -> dict[str, Any]:
-    url = f"http://{replica.address}:{OPENAI_PORT}/v1/chat/completions"
+def ask(
+    replica: ReplicaProcess, body: dict[str, Any], path: str = "/v1/chat/completions"
+) -> dict[str, Any]:
+    url = f"http://{replica.address}:{OPENAI_PORT}{path}"
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=300) as reply:
@@ -104,6 +107,12 @@ def test_a_pipeline_over_two_members_answers(group: list[ReplicaProcess]) -> Non
         {"model": MODEL, "messages": [question], "max_tokens": 16, "temperature": 0},
     )
     assert "Paris" in answer["choices"][0]["message"]["content"]
+
+
+def test_a_request_with_logprobs_compiles_nothing(group: list[ReplicaProcess]) -> None:
+    request = {"model": MODEL, "prompt": "The sea", "max_tokens": 2, "temperature": 0}
+    answer = ask(group[0], {**request, "logprobs": 1}, "/v1/completions")
+    assert len(answer["choices"][0]["logprobs"]["token_logprobs"]) == 2
 
 
 def test_while_a_member_is_silent_new_requests_are_for_another_replica(
