@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import urllib.error
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,14 +133,19 @@ def test_a_node_that_leaves_takes_up_nothing_more(life: Life) -> None:
 
 
 def test_metadata_that_cannot_be_read_takes_no_notice_back(
-    life: Life, capsys: pytest.CaptureFixture[str]
+    life: Life, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     life.goes_on()
     life.metadata = {GROUP: "Terminated"}
+    may_end = tmp_path / "may-end"
+    life.world.takes(
+        f"import os, time\nwhile not os.path.exists({str(may_end)!r}): time.sleep(0.01)"
+    )
     assert not life.goes_on()
     life.failing = {"metadata"}
     removal = life.membership._departure._removal
     assert removal is not None
+    may_end.touch()
     removal.wait(60)
     assert life.goes_on()
     assert life.did[-2:] == ["forget", "complete left"]
