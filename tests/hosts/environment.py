@@ -210,6 +210,23 @@ def must_complete(edge: str) -> None:
     assert answer.raise_for_status().json()["choices"]
 
 
+def must_know_a_capital(checkout: Checkout, edge: str, model: str) -> None:
+    """A real model answers over both protocols, through the gateway at this address."""
+    question = "What is the capital of France?"
+    answer = httpx.post(
+        f"http://{edge}:8080/v1/chat/completions",
+        json={
+            "model": model,
+            "messages": [{"role": "user", "content": question}],
+            "max_tokens": 16,
+            "temperature": 0,
+        },
+        timeout=HANG_S,
+    ).raise_for_status()
+    assert "Paris" in answer.json()["choices"][0]["message"]["content"]
+    assert "Paris" in checkout.slipway("chat", model, question, "--grpc").stdout
+
+
 def listed(addresses: Mapping[str, str]) -> list[dict[str, str]]:
     """The hosts of a pool, or the servers, as the file lists them."""
     return [

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.conftest import ADDRESSES
-from tests.hosts.environment import Checkout, environment
-from tests.waiting import HANG_S
+from tests.hosts.environment import Checkout, environment, must_know_a_capital
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
-MODEL, QUESTION = "smollm2", "What is the capital of France?"
+MODEL = "smollm2"
 OPTIONS = {"server-0": "--server", "worker-0": "--host", "edge-0": "--gateway-host"}
 
 
@@ -44,15 +42,4 @@ def test_what_init_writes_plans_keeps_every_policy_comes_up_and_answers(
     assert [model["name"] for model in planned["models"]] == [MODEL]
     assert json.loads(checkout.slipway("policies", "--json").stdout)["findings"] == []
     checkout.slipway("up")
-    answer = httpx.post(
-        f"http://{ADDRESSES['edge-0']}:8080/v1/chat/completions",
-        json={
-            "model": MODEL,
-            "messages": [{"role": "user", "content": QUESTION}],
-            "max_tokens": 16,
-            "temperature": 0,
-        },
-        timeout=HANG_S,
-    ).raise_for_status()
-    assert "Paris" in answer.json()["choices"][0]["message"]["content"]
-    assert "Paris" in checkout.slipway("chat", MODEL, QUESTION, "--grpc").stdout
+    must_know_a_capital(checkout, ADDRESSES["edge-0"], MODEL)

@@ -10,7 +10,7 @@ import yaml
 
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.conftest import ADDRESSES as THREE_HOSTS
-from tests.hosts.environment import Checkout, environment, listed
+from tests.hosts.environment import Checkout, environment, listed, must_know_a_capital
 from tests.hosts.groups import MEMBERS, members
 from tests.waiting import HANG_S
 
@@ -40,7 +40,6 @@ SETTINGS = {
     },
     "models": MODELS,
 }
-CAPITAL = "What is the capital of France?"
 SUBJECTS = (
     "the sea", "a mountain", "the number seven", "rain", "bread", "a library", "the moon",
     "an engine", "winter", "a bridge", "salt", "a river", "the alphabet", "glass", "a clock",
@@ -91,16 +90,4 @@ def test_two_hosts_answer_over_both_protocols_as_one_does(checkout: Checkout) ->
     checkout.slipway("up")
     assert {member.host for member in members(checkout, MODEL)} == set(WORKERS)
     assert [continued(prompt) for prompt in prompts] == on_one_host
-
-    answer = httpx.post(
-        f"{GATEWAY}/v1/chat/completions",
-        json={
-            "model": MODEL,
-            "messages": [{"role": "user", "content": CAPITAL}],
-            "max_tokens": 16,
-            "temperature": 0,
-        },
-        timeout=HANG_S,
-    ).raise_for_status()
-    assert "Paris" in answer.json()["choices"][0]["message"]["content"]
-    assert "Paris" in checkout.slipway("chat", MODEL, CAPITAL, "--grpc").stdout
+    must_know_a_capital(checkout, ADDRESSES["edge-0"], MODEL)
