@@ -190,9 +190,8 @@ class Board:
         while not ended.wait(LOOK_S):
             with self._showing:
                 if not ended.is_set():
-                    with suppress(
-                        Exception
-                    ):  # it is drawn the next time, and nothing depends on it
+                    # It is drawn the next time, and nothing depends on it.
+                    with suppress(Exception):
                         self.look()
 
     def _stop(self) -> None:

@@ -9,7 +9,8 @@ start_by(FROM_THE_FORK_SERVER)
 from vllm.platforms import current_platform  # noqa: E402
 
 # Functions of the sampler that vLLM compiles even in eager mode stay Python's: the first request
-# with logprobs stopped a group for 17 s (measured), and every node needed a C++ compiler.
+# with logprobs stopped a group for 17 s (measured), and every node needed a C++ compiler. Groups
+# need torch.compile for their warm-up; for others replica/engine.py turns it off as a whole.
 current_platform.simple_compile_backend = "eager"
 
 import vllm.v1.engine.core  # noqa: E402

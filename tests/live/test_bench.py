@@ -21,7 +21,7 @@ from tests.waiting import HANG_S, until
 pytestmark = pytest.mark.live
 
 MODEL = "sim-a"
-REQUESTS = 2  # of each step
+REQUESTS = 2  # of each step: one after the other, then all at once
 STEPS = ("--concurrency", f"1,{REQUESTS}", "--requests", str(REQUESTS))
 ANSWERED = "vllm:request_success_total"
 SAMPLE = re.compile(r"^(vllm:\w+_total)\{[^}]*\} (\S+)$", re.MULTILINE)

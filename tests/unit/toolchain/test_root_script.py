@@ -277,7 +277,6 @@ def test_a_terminal_shows_the_environment_in_one_line_that_goes_away(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("CI", raising=False)
     with terminal(columns=30) as screen:
         with open(os.dup(screen.device), "w") as device:  # noqa: PTH123
             monkeypatch.setattr("sys.stderr", device)

@@ -123,8 +123,8 @@ with progress.Phases().phase("tools", "in parallel"):
 def test_an_end_by_a_signal_leaves_the_terminal_whole(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    variables = {name: value for name, value in os.environ.items() if name != "CI"}
-    variables |= {
+    variables = {
+        **os.environ,
         "TERM": "xterm",
         "PYTHONPATH": f"{ROOT}/src:{ROOT}",
         "SLIPWAY_CACHE": str(tmp_path),
@@ -164,7 +164,6 @@ def test_a_block_is_drawn_where_a_person_can_watch_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     clock = Clock()
@@ -179,12 +178,9 @@ def test_a_block_is_drawn_where_a_person_can_watch_it(
     assert (shown == ENDED) is redraws
 
 
-def test_a_file_gets_no_block_even_where_it_gets_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_gets_no_block_even_where_it_gets_colours(tmp_path: Path) -> None:
     from cli.console import Notes  # noqa: PLC0415
 
-    monkeypatch.delenv("CI", raising=False)
     with (tmp_path / "log").open("w") as file:
         assert not Notes(file=file, _environ={"FORCE_COLOR": "1", "TERM": "xterm"}).redraws
 
